@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Latency and throughput of running `true`, several ways in interleaved rounds, so that noise hits
  * all alike. WISH is the body that asks for a session; a path stands for {"workspace": path}. A WAY
- * is a name, or NAME@SOCKET#SESSION for another server than the first.
+ * is a name, or NAME@SOCKET#SESSION#AGENTSH for another server and CLI than the first.
  *
  * usage: bench_exec latency ROUNDS SOCKET SESSION WISH AGENTSH WAY…   prints one JSON line per way
  *        bench_exec clients N SECONDS SOCKET WISH    prints commands per second and the 99th
@@ -153,7 +153,11 @@ static void way_version(struct runtime *p)
 /* In the current directory. */
 static void way_run(struct runtime *p)
 {
-	spawn_wait((const char *[]){p->agentsh, "run", "--", "/bin/true", NULL});
+	char server[256];
+
+	snprintf(server, sizeof(server), "unix:%s", p->socket);
+	spawn_wait(
+		(const char *[]){p->agentsh, "--server", server, "run", "--", "/bin/true", NULL});
 }
 
 static void way_health(struct runtime *p)
@@ -267,13 +271,14 @@ static int latency(int argc, char **argv)
 
 	for (int i = 0; i < n; i++) {
 		char *at = strchr(argv[5 + i], '@'), *id = at != NULL ? strchr(at, '#') : NULL;
+		char *cli = id != NULL ? strchr(id + 1, '#') : NULL;
 
-		if (id != NULL)
-			*at = *id = '\0';
-		p[i] = (struct runtime){.socket = id != NULL ? at + 1 : argv[1],
-					.session = id != NULL ? id + 1 : argv[2],
+		if (cli != NULL)
+			*at = *id = *cli = '\0';
+		p[i] = (struct runtime){.socket = cli != NULL ? at + 1 : argv[1],
+					.session = cli != NULL ? id + 1 : argv[2],
 					.request = argv[3],
-					.agentsh = argv[4]};
+					.agentsh = cli != NULL ? cli + 1 : argv[4]};
 		p[i].fd = dial(p[i].socket);
 		way[i] = NULL;
 		for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)

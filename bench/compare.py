@@ -79,7 +79,7 @@ def latency(builds, rounds):
     servers = [start(b) for b in (*builds, *builds)]
     try:
         sessions = [s.session(**all_walls(s)) for s in servers]
-        ways = [f"http@{s.socket}#{session.id}" for s, session in zip(servers, sessions, strict=True)]
+        ways = [f"http@{s.socket}#{session.id}#" for s, session in zip(servers, sessions, strict=True)]
         args = (BENCH / "bench_exec", "latency", rounds, servers[0].socket, sessions[0].id, "{}", harness.AGENTSH)
         native, *got = lines(*args, "native", *ways)
     finally:

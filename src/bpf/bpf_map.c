@@ -70,6 +70,17 @@ int bpf_map_drop(int map, const void *key)
 	return call(BPF_MAP_DELETE_ELEM, &attr);
 }
 
+void bpf_map_drop_all(int map, const void *keys, size_t key_size, uint32_t n)
+{
+	union bpf_attr attr = {
+		.batch = {.map_fd = (uint32_t)map, .keys = (uintptr_t)keys, .count = n}};
+
+	if (n == 0 || call(BPF_MAP_DELETE_BATCH, &attr) == 0)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		bpf_map_drop(map, (const char *)keys + i * key_size);
+}
+
 int bpf_map_next(int map, const void *key, void *next)
 {
 	union bpf_attr attr = {

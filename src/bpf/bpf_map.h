@@ -4,6 +4,7 @@
  * They work on descriptors, and need no capability; only bpf_map_new needs CAP_BPF. All but
  * bpf_map_new return 0 or a negative errno. Any thread. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 /* A hash map whose entries are allocated when they are written. The caller owns the descriptor;
@@ -22,6 +23,8 @@ int bpf_map_get(int map, const void *key, void *value);
 /* The same, and removes the entry. */
 int bpf_map_take(int map, const void *key, void *value);
 int bpf_map_drop(int map, const void *key);
+/* Removes n entries by one call where the kernel can (5.16 for a map of maps). */
+void bpf_map_drop_all(int map, const void *keys, size_t key_size, uint32_t n);
 /* The key after this one; key NULL or not in the map: the first. -ENOENT: there are no more. */
 int bpf_map_next(int map, const void *key, void *next);
 /* 0: the link is attached. -ENOLINK: the kernel has detached its program. */

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define FEW 8 /* entries that are not worth a sweep */
+#define FEW 8	 /* entries that are not worth a sweep */
+#define ONCE 256 /* entries of one call */
 
 void exec_check_close(struct exec_check *check)
 {
@@ -40,7 +41,7 @@ static int add(int sessions, const struct exec_session_key *key, int map)
 	return r;
 }
 
-int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err)
+int exec_sessions_add(const struct exec_check *check, pid_t init, int *wants, struct err *err)
 {
 	const struct exec_session_key key = {namespace_of(init), (uint32_t)init};
 	cleanup_fd int map = -1;
@@ -52,9 +53,11 @@ int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err)
 	if (key.pid_namespace == namespace_of(getpid()))
 		return err_set(err, E_ENFORCEMENT, NULL,
 			       "the session has no PID namespace of its own");
+	if (check->sweep)
+		exec_sessions_sweep(check->sessions);
 	map = bpf_map_new("agentsh_wants", sizeof(uint32_t), sizeof(union exec_entry),
 			  EXEC_WANTS_MAX);
-	r = map < 0 ? map : add(sessions, &key, map);
+	r = map < 0 ? map : add(check->sessions, &key, map);
 	if (r < 0) {
 		errno = -r;
 		return err_errno(err, E_ENFORCEMENT, NULL,
@@ -66,23 +69,22 @@ int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err)
 
 void exec_sessions_sweep(int sessions)
 {
-	struct exec_session_key key, next;
-	int r = bpf_map_next(sessions, NULL, &key);
+	struct exec_session_key gone[ONCE], key;
+	uint32_t n = 0;
 
-	while (r == 0) {
-		r = bpf_map_next(sessions, &key, &next);
+	for (int r = bpf_map_next(sessions, NULL, &key); r == 0 && n < ONCE;
+	     r = bpf_map_next(sessions, &key, &key)) {
 		errno = 0;
 		if (namespace_of((pid_t)key.init) != key.pid_namespace &&
 		    (errno == 0 || errno == ENOENT || errno == ESRCH))
-			bpf_map_drop(sessions, &key);
-		key = next;
+			gone[n++] = key;
 	}
+	bpf_map_drop_all(sessions, gone, sizeof(*gone), n);
 }
 
-void exec_sessions_ended(struct exec_check *check, size_t alive)
+void exec_sessions_plan(struct exec_check *check, bool idle, size_t alive)
 {
-	if (check->sessions == -1 || ++check->ended < FEW + alive / 2)
-		return;
-	check->ended = 0;
-	exec_sessions_sweep(check->sessions);
+	check->sweep = idle && check->sessions != -1 && check->ended >= FEW + alive / 2;
+	if (check->sweep)
+		check->ended = 0;
 }

@@ -15,17 +15,20 @@ struct exec_check {
 	int sessions;	/* the map of all sessions */
 	int link;	/* as long as a process holds it, the program checks */
 	unsigned ended; /* sessions since the last sweep */
+	bool sweep;	/* the next one that is added sweeps first */
 };
 #define EXEC_CHECK_NONE ((struct exec_check){.sessions = -1, .link = -1})
 void exec_check_close(struct exec_check *check);
 
 /* For the stub, which started init in a PID namespace of its own: from now on the kernel kills
  * every process of the namespace, except for init, that executes a program without a want. *wants
- * is the session's own map, for the warden; the caller owns it. Needs CAP_BPF. */
-int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err);
-/* Removes the entries whose namespaces have gone. */
+ * is the session's own map, for the warden; the caller owns it. Needs CAP_BPF. Waits until every
+ * processor sees the change: some 10 to 30 ms. */
+int exec_sessions_add(const struct exec_check *check, pid_t init, int *wants, struct err *err);
+/* Removes the entries whose namespaces have gone; waits as long, once for all. An entry is never
+ * removed while a process of its session may still live. */
 void exec_sessions_sweep(int sessions);
-/* For the launcher: a session has ended; alive is how many have not. Sweeps now and then, so that
- * there are never many more entries than sessions. An entry is never removed while
- * a process of its session may still live. */
-void exec_sessions_ended(struct exec_check *check, size_t alive);
+/* For the launcher, before it forks a stub: whether that one is to sweep. idle: no client waits for
+ * it, or none can be had that no client waits for. alive: sessions that have not ended. So there
+ * are never many more entries than sessions. */
+void exec_sessions_plan(struct exec_check *check, bool idle, size_t alive);

@@ -98,7 +98,7 @@ static void died(struct session_entry *w)
 	w->state = ENTRY_DEAD;
 	log_info("session ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
-	exec_sessions_ended(&l->bpf.check, l->alive);
+	l->bpf.check.ended++;
 	if (l->orphans.again != NULL)
 		orphans_look(l);
 	if (!w->silent && w->told) {

@@ -79,7 +79,7 @@ void pool_discard(struct pooled *p)
 	child_end(&p->stub, NULL);
 	pooled_free(p);
 	group_drop(l, group);
-	exec_sessions_ended(&l->bpf.check, l->alive);
+	l->bpf.check.ended++;
 	refill_in(l, REFILL_MS);
 }
 
@@ -95,6 +95,8 @@ struct pooled *pool_make(struct launcher *l, struct stub *stub, struct err *err)
 		return NULL;
 	}
 	stub->sock = pair[1];
+	exec_sessions_plan(&l->bpf.check, stub->makes_group || l->settings.config.pool_size == 0,
+			   l->alive);
 	pid = stub->group != 0 && !stub->makes_group ? group_fork(l, stub->group, &stub->born_in_it)
 						     : fork();
 	if (pid == 0)
@@ -221,10 +223,8 @@ void pool_stop(struct launcher *l)
 {
 	if (l->pool.refill == NULL)
 		return;
-	watch_free(l->pool.refill);
-	l->pool.refill = NULL;
-	mem_cleanup_fd(&l->pool.mounts);
-	l->pool.mounts = -1;
+	watch_free(take(l->pool.refill));
+	close(take_fd(l->pool.mounts)); /* -1 is fine */
 	pool_empty(l);
 }
 

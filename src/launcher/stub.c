@@ -66,7 +66,7 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 	close(link[1]);
 	/* From now on the kernel checks what the session executes; no program but init runs yet. */
 	if (r == 0 && done.exec_link != -1)
-		r = exec_sessions_add(s->l->bpf.check.sessions, done.init.pid, &done.exec_map, err);
+		r = exec_sessions_add(&s->l->bpf.check, done.init.pid, &done.exec_map, err);
 	if (r < 0)
 		return r;
 	/* If this fails, the launcher reports it for the session that needs the namespace. */

@@ -139,7 +139,7 @@ static long exec_other(const char *value, char detail[PROBE_DETAIL])
 	init = enter_pid_namespace();
 	if (init == -1)
 		return step_failed("make a PID namespace", detail);
-	if (exec_sessions_add(check.sessions, init, &wants, &err) < 0)
+	if (exec_sessions_add(&check, init, &wants, &err) < 0)
 		return untried(err.message, detail);
 	if (execute(wants, EXEC_PASS) != 0)
 		return untried("an exec that was let pass did not run", detail);

@@ -66,11 +66,28 @@ int identity_become(const struct identity *who)
 	return 0;
 }
 
+/* Drops all other capabilities of the bounding set, which needs CAP_SETPCAP. */
+static int drop_bounds(uint64_t keep, bool *bounded, struct err *err)
+{
+	*bounded = true;
+	for (int cap = 0; *bounded && cap < CAPS_MAX; cap++) {
+		if ((keep >> cap & 1) != 0 || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+			continue;
+		if (errno == EINVAL) /* past the last capability of this kernel */
+			break;
+		if (errno != EPERM)
+			return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAPBSET_DROP(%d)", cap);
+		*bounded = false;
+	}
+	return 0;
+}
+
 /* Locks the securebits, takes the ids, drops every other capability in every set. *bounded: those
- * of the bounding set were dropped as well, which needs CAP_SETPCAP. */
+ * of the bounding set were dropped before; on return, whether they are. */
 static int take_identity(const struct identity *who, bool *bounded, struct err *err)
 {
 	struct __user_cap_data_struct data[2] = {0};
+	int r = 0;
 
 	if (who->caps != 0 && keep_caps(who->caps, true) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "cannot keep capabilities");
@@ -81,16 +98,10 @@ static int take_identity(const struct identity *who, bool *bounded, struct err *
 	if (errno != 0)
 		return err_errno(err, E_ENFORCEMENT, NULL,
 				 "setgroups, setresgid(%u), setresuid(%u)", who->gid, who->uid);
-	*bounded = true;
-	for (int cap = 0; *bounded && cap < CAPS_MAX; cap++) {
-		if ((who->caps >> cap & 1) != 0 || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
-			continue;
-		if (errno == EINVAL) /* past the last capability of this kernel */
-			break;
-		if (errno != EPERM)
-			return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAPBSET_DROP(%d)", cap);
-		*bounded = false;
-	}
+	if (!*bounded)
+		r = drop_bounds(who->caps, bounded, err);
+	if (r < 0)
+		return r;
 	if (who->caps == 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAP_AMBIENT_CLEAR_ALL");
 	for (int i = 0; i < 2; i++)
@@ -143,7 +154,7 @@ int sandbox_execute(int program_fd, char *const argv[], struct err *err)
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
 {
 	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0, 0};
-	bool bounded;
+	bool bounded = false;
 	int r = take_identity(&who, &bounded, err);
 
 	return r < 0 ? r : set_no_new_privs(err);
@@ -152,7 +163,7 @@ int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
 int sandbox_become_holder(uint32_t uid, uint64_t caps, struct err *err)
 {
 	const struct identity who = {uid, uid, true, caps};
-	bool bounded;
+	bool bounded = false;
 	int r = take_identity(&who, &bounded, err);
 
 	return r < 0 ? r : set_no_new_privs(err);
@@ -207,6 +218,11 @@ int inside_map_ids(struct inside *in, struct err *err)
 	return 0;
 }
 
+int inside_bounds(struct inside *in, struct err *err)
+{
+	return drop_bounds(0, &in->bounded, err);
+}
+
 int inside_identity(struct inside *in, struct err *err)
 {
 	/* For init and all that it starts. A core limit of 0 would not stop a core_pattern that is
@@ -216,16 +232,15 @@ int inside_identity(struct inside *in, struct err *err)
 		struct rlimit limit;
 	} shut[] = {{RLIMIT_CORE, {1, 1}}, {RLIMIT_RTPRIO, {0, 0}}, {RLIMIT_NICE, {0, 0}}};
 	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in), 0};
-	bool bounded;
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(shut); i++)
 		if (setrlimit(shut[i].resource, &shut[i].limit) < 0)
 			return err_errno(err, E_ENFORCEMENT, NULL, "setrlimit");
-	r = take_identity(&who, &bounded, err);
+	r = take_identity(&who, &in->bounded, err);
 	if (r < 0)
 		return r;
-	if (bounded)
+	if (in->bounded)
 		wall_set(&in->walls, WALL_capabilities, WALL_UP, "uid %u, all sets empty", who.uid);
 	else
 		wall_set(&in->walls, WALL_capabilities, WALL_PARTIAL,

@@ -27,6 +27,8 @@ struct inside {
 	struct sandbox_trees view; /* owned; of the file-system lists, placed last */
 	int state_fd;		   /* owned; listener of captures */
 	int listener_fd;	   /* owned; of execs, for the warden */
+	int ruleset_fd;		   /* owned; the Landlock rules so far; -1: none */
+	bool bounded;		   /* the bounding set is empty */
 	struct command_walls walls_of_commands;
 	struct strv writable; /* without namespaces: real paths */
 };
@@ -67,13 +69,17 @@ int inside_session(struct inside *in, struct err *err);
 int inside_net(struct inside *in, struct err *err);
 /* The hostname; and the report of the namespaces that only the clone makes. */
 int inside_hostname(struct inside *in, struct err *err);
+/* Empties the bounding set of capabilities; init executes no program. */
+int inside_bounds(struct inside *in, struct err *err);
 int inside_identity(struct inside *in, struct err *err);
 int inside_no_new_privs(struct inside *in, struct err *err);
 /* The open files of commands, and of init itself. */
 int inside_limits(struct inside *in, struct err *err);
 /* No process of the session can read init's memory. */
 int inside_undumpable(struct inside *in, struct err *err);
-/* Landlock rules with the same rights as the mounts, for init and all that it starts. */
+/* Landlock rules with the same rights as the mounts, for init and all that it starts. The rules
+ * that do not depend on the session are made before. */
+int inside_rules(struct inside *in, struct err *err);
 int inside_landlock(struct inside *in, struct err *err);
 /* The rights (LANDLOCK_…) that the policy gives to no command at a path. */
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);

@@ -21,9 +21,10 @@
 
 /* The rules of every session, besides those of inside_devices. It may read all of its view, and
  * write its own directories. It may write nothing in /proc: a process's memory is a file there. */
+static const struct landlock_rule workspace = {AT_FDCWD, "/" INSIDE_WORKSPACE, LANDLOCK_TREE,
+					       LANDLOCK_ALL, false};
 static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/", LANDLOCK_TREE, LANDLOCK_READ, false},
-	{AT_FDCWD, "/" INSIDE_WORKSPACE, LANDLOCK_TREE, LANDLOCK_ALL, false},
 	{AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL, false},
 	{AT_FDCWD, "/tmp", LANDLOCK_TREE, LANDLOCK_ALL, false},
 	{AT_FDCWD, "/var/tmp", LANDLOCK_TREE, LANDLOCK_ALL, false},
@@ -54,8 +55,7 @@ unsigned inside_withheld(const struct sandbox_plan *plan, const char *path)
 int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, struct err *err)
 {
 	struct wall_report raised;
-	cleanup_fd int ruleset = -1;
-	int r = landlock_prepare(ask, &ruleset, &in->walls, err);
+	int r = landlock_prepare(ask, &in->ruleset_fd, &in->walls, err);
 
 	if (r < 0)
 		return r;
@@ -64,7 +64,7 @@ int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, str
 		wall_set(&in->walls, WALL_landlock, raised.wall[WALL_landlock].state,
 			 "%.70s; %zu places less, by the policy's rules",
 			 raised.wall[WALL_landlock].detail, in->plan.withheld.n);
-	errno = landlock_enter(ruleset);
+	errno = landlock_enter(in->ruleset_fd);
 	return errno == 0 ? 0 : err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
 }
 
@@ -81,14 +81,15 @@ static size_t add_list(struct landlock_rule *out, const struct strv *list, unsig
 	return list->n;
 }
 
-int inside_landlock(struct inside *in, struct err *err)
+/* All but the workspace's; *rules is the caller's. */
+static struct landlock_ask list_rules(const struct inside *in, struct landlock_rule **out)
 {
 	const struct sandbox_plan *p = &in->plan;
 	const size_t most = ARRAY_LEN(own) + INSIDE_DEVICES + ARRAY_LEN(readable) +
-			    p->read_only_paths.n + p->passthrough_paths.n + p->monitored_paths.n;
-	cleanup_free struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
+			    p->read_only_paths.n + p->passthrough_paths.n + p->monitored_paths.n +
+			    1;
+	struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(own)};
-	unsigned withheld = 0;
 
 	/* If a namespace separates already, a scope would only hide from a command the processes
 	 * that another command has left running. */
@@ -104,6 +105,35 @@ int inside_landlock(struct inside *in, struct err *err)
 		add_list(rules + ask.nrules, &p->read_only_paths, LANDLOCK_READ | LANDLOCK_EXEC);
 	ask.nrules += add_list(rules + ask.nrules, &p->passthrough_paths, LANDLOCK_ALL);
 	ask.nrules += add_list(rules + ask.nrules, &p->monitored_paths, LANDLOCK_ALL);
+	*out = rules;
+	return ask;
+}
+
+int inside_rules(struct inside *in, struct err *err)
+{
+	cleanup_free struct landlock_rule *rules = NULL;
+	const struct landlock_ask ask = list_rules(in, &rules);
+
+	/* Trees of these lists come with the session. */
+	if (in->plan.passthrough_paths.n + in->plan.monitored_paths.n > 0)
+		return 0;
+	return landlock_prepare(&ask, &in->ruleset_fd, &in->walls, err);
+}
+
+int inside_landlock(struct inside *in, struct err *err)
+{
+	const struct sandbox_plan *p = &in->plan;
+	const struct landlock_ask last = {.rules = &workspace, .nrules = 1};
+	cleanup_free struct landlock_rule *rules = NULL;
+	struct landlock_ask ask;
+	unsigned withheld = 0;
+
+	if (in->ruleset_fd != -1 && p->withheld.n == 0)
+		return inside_enter_landlock(in, &last, err);
+	mem_cleanup_fd(&in->ruleset_fd); /* Landlock takes no rule back */
+	in->ruleset_fd = -1;
+	ask = list_rules(in, &rules);
+	rules[ask.nrules++] = workspace;
 	for (size_t i = 1; i < ask.nrules; i++) {
 		const unsigned gone = inside_withheld(p, rules[i].path);
 

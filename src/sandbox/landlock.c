@@ -144,17 +144,18 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 	};
 	cleanup_fd int made = -1;
 	cleanup_buf struct buf lacking = {0};
-	int r = 0;
+	int r = 0, to = *ruleset;
 
 	if (running == 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_landlock),
 				 "the kernel has no Landlock (5.13, and 'landlock' in lsm=)");
-	made = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
-	if (made == -1)
+	if (to == -1)
+		to = made = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (to == -1)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_landlock),
 				 "landlock_create_ruleset");
 	for (size_t i = 0; r == 0 && i < ask->nrules; i++)
-		r = add_rule(made, &ask->rules[i], abi, err);
+		r = add_rule(to, &ask->rules[i], abi, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(since); i++)
@@ -164,7 +165,8 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		buf_adds(&lacking, "; no scopes");
 	wall_set(walls, WALL_landlock, lacking.len == 0 ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
 		 lacking.len > 0 ? lacking.data : "");
-	*ruleset = take_fd(made);
+	*ruleset = to;
+	take_fd(made);
 	return 0;
 }
 

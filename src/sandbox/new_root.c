@@ -60,7 +60,9 @@ void inside_done(struct inside *in)
 	mem_cleanup_fd(&in->etc_fd);
 	mem_cleanup_fd(&in->state_fd);
 	mem_cleanup_fd(&in->listener_fd);
-	in->tree_fd = in->root_fd = in->etc_fd = in->state_fd = in->listener_fd = -1;
+	mem_cleanup_fd(&in->ruleset_fd);
+	in->tree_fd = in->root_fd = in->etc_fd = in->state_fd = in->listener_fd = in->ruleset_fd =
+		-1;
 }
 
 static int make_dir(int dir, const char *path, mode_t mode, struct err *err)

@@ -23,6 +23,9 @@
 	"rule "                                                                                 \
 	"against it)"
 #define LIMITS_REMEDY "rlimits must be allowed to be lowered"
+#define LANDLOCK_REMEDY \
+	"Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"
+#define CAPS_REMEDY "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
 #define PRCTL_REMEDY "a filter around the server must let prctl(PR_SET_DUMPABLE) through"
 
 struct step {
@@ -42,6 +45,8 @@ static const struct step prepared[] = {
 	 "pid_namespace in sandbox.allow_unenforced"},
 	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_net, WALL_net_namespace, true, "or list net_namespace in sandbox.allow_unenforced"},
+	{inside_rules, WALL_landlock, true, LANDLOCK_REMEDY},
+	{inside_bounds, WALL_capabilities, false, CAPS_REMEDY},
 	{0},
 };
 /* With it; the filter comes after every step that it would refuse. */
@@ -49,13 +54,11 @@ static const struct step bound[] = {
 	{inside_session, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_hostname, WALL_uts_namespace, true,
 	 "or list uts_namespace in sandbox.allow_unenforced"},
-	{inside_identity, WALL_capabilities, false,
-	 "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"},
+	{inside_identity, WALL_capabilities, false, CAPS_REMEDY},
 	{inside_no_new_privs, WALL_no_new_privs, true,
 	 "or list no_new_privs in sandbox.allow_unenforced"},
 	{inside_limits, WALL_capabilities, false, LIMITS_REMEDY},
-	{inside_landlock, WALL_landlock, true,
-	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
+	{inside_landlock, WALL_landlock, true, LANDLOCK_REMEDY},
 	{inside_undumpable, WALL_process_separation, false, PRCTL_REMEDY},
 	{inside_seccomp, WALL_seccomp, true,
 	 "the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"},
@@ -190,8 +193,12 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 
 int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
 {
-	struct inside in = {
-		.tree_fd = -1, .root_fd = -1, .etc_fd = -1, .state_fd = -1, .listener_fd = -1};
+	struct inside in = {.tree_fd = -1,
+			    .root_fd = -1,
+			    .etc_fd = -1,
+			    .state_fd = -1,
+			    .listener_fd = -1,
+			    .ruleset_fd = -1};
 	cleanup_fd int end_fd = -1;
 	struct err err = {0};
 	struct link l;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every running command has a leader. init forks a spare leader in advance; it does everything that
- * does not depend on the command, and waits for the next spawn. init forks another one while the
- * command runs. When no process of its command is left, a leader clones the process of the next
- * command, which waits for it on the leader's link, until the warden closes the link.
+ * does not depend on the command, and waits for the next spawn. init forks another one a little
+ * later, or when the next spawn comes. When no process of its command is left, a leader clones the
+ * process of the next command, which waits for it on the leader's link, until the warden closes the
+ * link.
  *
  * The warden notices a leader that dies (its link ends), init a spare one (a command may kill every
  * process of its uid). A spawn that the spare leader had not read is still there for the next one.
@@ -36,6 +37,7 @@
 #define UMASK_USUAL 022 /* of most commands */
 #define REST_MS 1	/* between the end of a command and the clone for the next one */
 #define REST_LATE_US 1400
+#define SPARE_MS 10 /* between the start of a command and the fork of the next spare leader */
 #define CHILDREN_END_MS 10000
 #define STACK_BYTES (64 * 1024)
 
@@ -379,19 +381,24 @@ static void refuse(int link_fd, int errnum)
 void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 {
 	const int link_fd = l->fd;
+	bool rests = false; /* a fork now would delay the command that has just come */
 	int spare = -1;
 
 	for (;;) {
 		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}, {end_fd, POLLIN, 0}};
 		eventfd_t asked;
+		int n;
 
-		if (spare == -1)
+		if (spare == -1 && !rests)
 			spare = fork_spare(link_fd, walls);
 		/* A spare leader receives from the link; without one, init does. */
 		p[0].events = spare == -1 ? POLLIN : 0;
 		p[1].fd = spare;
-		while (poll(p, ARRAY_LEN(p), -1) == -1)
+		while ((n = poll(p, ARRAY_LEN(p), rests ? SPARE_MS : -1)) == -1)
 			;
+		rests = false;
+		if (n == 0)
+			continue;
 		if (p[2].revents == POLLIN && eventfd_read(end_fd, &asked) == 0) {
 			/* kill(-1) of a PID namespace's init meets no fork that is under way. */
 			if (getpid() == 1)
@@ -411,6 +418,7 @@ void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 		}
 		if (spare != -1) {
 			close(take_fd(spare));
+			rests = true;
 			continue;
 		}
 		spare = fork_spare(link_fd, walls);

@@ -297,20 +297,13 @@ static void journal_case(void *arg, const struct gate_case *k, const struct gate
 		execs_tell(&w->execs, r->outcome);
 }
 
-/* Policy and exec control; the walls of init are in *ready. */
-static int open_gate(struct warden *w, const struct strv *ready, struct link_msg *m,
-		     struct err *err)
+/* The policy, while init raises the walls. */
+static int open_gate(struct warden *w, struct err *err)
 {
 	const struct gate_setup setup = {w->args->policy_fd, w->args->session_id, journal_case,
 					 wake_loop, w};
-	struct execs_setup execs = {.wake = wake_loop, .arg = w};
-	struct wall_report walls;
-	int r;
+	int r = gate_open(&setup, &w->commands.gate, err);
 
-	wall_report_init(&walls);
-	r = wall_unpack(&walls, ready, err);
-	if (r == 0)
-		r = gate_open(&setup, &w->commands.gate, err);
 	if (r == 0 && w->approver != NULL)
 		gate_set_approver(w->commands.gate, w->approver);
 	if (r == 0)
@@ -324,6 +317,19 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 		w->woken = watch_readable(w->loop, w->wake_fd, on_woken, w);
 		watch_start(w->woken);
 	}
+	return r;
+}
+
+/* Exec control; the walls of init are in *ready. */
+static int open_execs(struct warden *w, const struct strv *ready, struct link_msg *m,
+		      struct err *err)
+{
+	struct execs_setup execs = {.wake = wake_loop, .arg = w};
+	struct wall_report walls;
+	int r;
+
+	wall_report_init(&walls);
+	r = wall_unpack(&walls, ready, err);
 	if (r == 0 && m->nfds > 3) {
 		execs.exec = (struct exec_setup){
 			.gate = w->commands.gate, .actors = w->commands.actors, .root = m->fd[0]};
@@ -341,6 +347,11 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	return r;
 }
 
+static void fail_policy(struct warden *w, const struct err *why)
+{
+	warden_fail(w, "%s: %s", why->subject[0] != '\0' ? why->subject : "policy", why->message);
+}
+
 static void on_ready(void *ctx, void *msg, struct link_msg *m)
 {
 	struct init_ready *ready = msg;
@@ -352,9 +363,11 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	struct commands *cs = &w->commands;
 	struct err err = {0};
 
-	if (place_open(&w->place, ready, m, &err) < 0 || open_gate(w, &ready->walls, m, &err) < 0) {
-		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
-			    err.message);
+	if (w->failure != NULL)
+		return;
+	if (place_open(&w->place, ready, m, &err) < 0 ||
+	    open_execs(w, &ready->walls, m, &err) < 0) {
+		fail_policy(w, &err);
 		return;
 	}
 	cs->namespaces = w->place.namespaces;
@@ -528,6 +541,8 @@ int warden_main(const struct process_args *args, const struct gate_approver *app
 			"%s: the warden's memory could be read; a filter around the server must "
 			"let prctl(PR_SET_DUMPABLE) through: %s",
 			wall_name(WALL_process_separation), strerror(readable));
+	else if (open_gate(&w, &err) < 0)
+		fail_policy(&w, &err);
 	loop_run(w.loop);
 	status = w.failure != NULL;
 	close_warden(&w);

@@ -91,7 +91,7 @@ void bpf_kit_add(struct bpf_kit_session *s, const struct exec_check *check)
 {
 	struct err err = {0};
 
-	if (exec_sessions_add(check->sessions, s->init, &s->wants, &err) < 0)
+	if (exec_sessions_add(check, s->init, &s->wants, &err) < 0)
 		fail_msg("%s", err.message);
 }
 

@@ -239,7 +239,7 @@ static void register_guest(void)
 	struct err err = {0};
 	int wants = -1;
 
-	if (exec_sessions_add(kit.check.sessions, kit.keeper, &wants, &err) < 0)
+	if (exec_sessions_add(&kit.check, kit.keeper, &wants, &err) < 0)
 		fail_msg("%s", err.message);
 	kit.wants_fd = wants;
 	kit.link_fd = fcntl(kit.check.link, F_DUPFD_CLOEXEC, 0);
