@@ -8,6 +8,7 @@ usage: tools/gen_reference.py [--check]
   docs/api.md                           methods, errors, walls, event types: from src/
   docs/policy.md                        limits: from src/
   docs/seccomp.md                       refused system calls: from src/
+  docs/architecture/fs.md               flags of the FUSE protocol: from src/
   docs/agentsh.1                        commands and their options: from `agentsh help` and `agentsh COMMAND --help`
   packaging/completion/agentsh.bash     tables of commands and options, from the same
 
@@ -193,6 +194,18 @@ def seccomp_table(rows="seccomp_rows"):
     )
 
 
+def fuse_flags_table():
+    wants = {"ALWAYS": "yes", "OPTION": "if asked for", "NEVER": "no"}
+    text = (TOP / "src/fs/negotiate.c").read_text().split("fs_flag_row rows[] = {")[1].split("\n};")[0]
+    found = re.findall(r'ROW\((\w+), (\d+), (\w+),\s+((?:"[^"]*"\s*)+)\)', text)
+    if len(found) != text.count("ROW("):
+        sys.exit("gen_reference.py: a row of negotiate.c cannot be read")
+    return table(
+        ["Flag", "Since", "Used", "Without it"],
+        [[f"`{n}`", f"7.{minor}", wants[want], c_string(why, {})] for n, minor, want, why in found],
+    )
+
+
 # --- the manual page ---
 
 
@@ -306,6 +319,10 @@ def files():
     yield (
         "docs/seccomp.md",
         marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table(), bare=seccomp_table("seccomp_shared_rows")),
+    )
+    yield (
+        "docs/architecture/fs.md",
+        marked("docs/architecture/fs.md", "<!-- {} -->", flags=fuse_flags_table()),
     )
     yield "docs/agentsh.1", marked("docs/agentsh.1", '.\\" {}', commands=roff_commands())
     completion = "packaging/completion/agentsh.bash"

@@ -18,7 +18,7 @@ struct fs_request {
 	gid_t gid;
 	pid_t pid; /* a thread id in the mounter's PID namespace; 0: the kernel itself */
 	/* The fixed part, struct fuse_…_in: aligned to 8 and never shorter than the struct.
-	 * NULL: the opcode has none. */
+	 * NULL: an opcode without a fixed part. */
 	const void *arg;
 	/* NUL-terminated; NULL: none. A name of a directory entry is 1 to NAME_MAX bytes long,
 	 * without a slash, and neither "." nor "..". name[1] of SYMLINK is the target: 1 to
@@ -34,7 +34,7 @@ struct fs_request {
 	 * an entry in this directory; (gid_t)-1: none. */
 	gid_t supplementary;
 
-	union {
+	_Alignas(8) union {
 		struct fuse_setxattr_in setxattr;
 		struct fuse_init_in init;
 	} widened; /* arg, where the kernel sends less than the whole struct */

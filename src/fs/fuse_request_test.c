@@ -343,6 +343,7 @@ static void fil_7_a_short_init_is_widened(void **state)
 	add(fixed, sizeof(fixed));
 	assert_int_equal(parse(), 0);
 	in = q.arg;
+	assert_int_equal((uintptr_t)in % 8, 0);
 	assert_int_equal(in->minor, 31);
 	assert_int_equal(in->flags, 0x1234);
 	assert_int_equal(in->flags2, 0);

@@ -77,7 +77,7 @@ static int notify(struct fs_transport *t, int code, const struct iovec *v, size_
 {
 	int r = send_message(t, 0, code, v, n);
 
-	return r == -ENOENT ? 0 : r; /* the kernel does not know it */
+	return r == -ENOENT ? 0 : r; /* not in the kernel's cache */
 }
 
 int fs_transport_forget_entry(struct fs_transport *t, uint64_t parent, const char *name)
@@ -120,7 +120,7 @@ static bool tell(struct fs_transport *t, uint64_t unique)
 	return t->setup.on_interrupt != NULL && t->setup.on_interrupt(t->setup.ctx, unique);
 }
 
-/* A request that nobody knows has been answered, or a worker has read it and not yet said so.
+/* A request that is not found has been answered, or a worker has read it and not yet said so.
  * EAGAIN makes the kernel send INTERRUPT again while it waits for the answer. */
 static void interrupt(struct fs_transport *t, const struct fs_request *q)
 {

@@ -53,8 +53,8 @@ const struct fs_features *fs_transport_features(const struct fs_transport *t);
  * workers. Once per transport. Handles SIGRTMIN in the process. 0, or -errno of a failed thread or
  * device. Parked requests must be answered or forgotten by their owner. */
 int fs_transport_run(struct fs_transport *t);
-/* Ends the connection, from any thread or a signal handler: clients get ENOTCONN, also those that
- * wait. Handlers that run come to their end. A second call does nothing. */
+/* Ends the connection, from any thread or a signal handler: clients that wait get ECONNABORTED,
+ * later ones ENOTCONN. Handlers that run come to their end. A second call does nothing. */
 void fs_transport_stop(struct fs_transport *t);
 /* Any thread. Answers a parked request; r->size and r->parked are ignored. 0; -ENOENT: the kernel
  * does not wait for it any more; -errno. */

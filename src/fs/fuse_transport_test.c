@@ -581,6 +581,46 @@ static void fil_7_without_the_device_the_error_says_what_to_do(void **state)
 	assert_int_equal(kid_run(open_as_user, NULL, true), 0);
 }
 
+static int put(const char *path, const char *text)
+{
+	cleanup_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return write(fd, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+/* As a normal user's server does it: a user namespace of its own, and no allow_other. */
+static int serve_in_user_namespace(const void *arg)
+{
+	struct fs_transport_setup s = {.handle = handle};
+	struct err err = {0};
+	int mount = -1, r;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 || put("/proc/self/setgroups", "deny") < 0 ||
+	    put("/proc/self/uid_map", "0 0 1") < 0 || put("/proc/self/gid_map", "0 0 1") < 0)
+		return 100;
+	if (fs_transport_open(&s, &mount, &transport, &err) < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		return 101;
+	}
+	if (move_mount(mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+	    pthread_create(&runner, NULL, run, NULL) != 0)
+		return 102;
+	close(mount);
+	r = stat_error("file");
+	if (umount2(place, MNT_DETACH) < 0)
+		return 103;
+	pthread_join(runner, NULL);
+	fs_transport_free(transport);
+	return r != 0 ? r : -run_result;
+}
+
+static void fil_7_a_user_namespace_may_mount_it(void **state)
+{
+	if (access("/proc/sys/user/max_user_namespaces", F_OK) < 0)
+		skip();
+	assert_int_equal(kid_run(serve_in_user_namespace, NULL, false), 0);
+}
+
 static int enter(void **state)
 {
 	if (geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) < 0)
@@ -636,6 +676,7 @@ int main(void)
 		MOUNTED(fil_7_a_signal_handler_may_stop_it),
 		MOUNTED(fil_7_a_stop_is_never_missed),
 		MOUNTED(fil_7_the_kernel_forgets_a_name_and_data),
+		MOUNTED(fil_7_a_user_namespace_may_mount_it),
 		MOUNTED(fil_7_without_the_device_the_error_says_what_to_do),
 	};
 
