@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/backing.h - from a node to a descriptor in the backing tree.
+ *
+ * A limited number of directories is kept open, the least recently used one goes first. A directory
+ * that is not open is reached from its nearest open ancestor by the names that the table has, with
+ * openat2: beneath the root, without following a symbolic link. What is found there must be the
+ * object that the node stands for, else the node is stale: the kernel then looks the path up again.
+ *
+ * A rename changes the tree and then the table. A walk between the two may fail; it is then
+ * repeated, because the count of renames tells it. */
+#pragma once
+#include "fs/node.h"
+#include <pthread.h>
+#include <sys/stat.h>
+
+struct fs;
+
+struct open_dir {
+	int fd;
+	uint32_t users; /* it is not closed while it has some */
+	uint64_t node;
+	uint16_t newer, older;
+};
+
+/* Guarded by the lock of the file system. */
+struct backing {
+	int root;
+	int proc;	      /* /proc/self/fd; -1: /proc is not mounted */
+	struct open_dir *dir; /* 1 to room; entry 0 is the end of the list in both directions */
+	uint16_t room, count; /* entries beyond count were never used */
+	uint64_t renames_begun, renames_done;
+	pthread_cond_t rename_done;
+};
+
+#define BACKING_STATX (STATX_BASIC_STATS | STATX_BTIME)
+
+#define BACKING_OWNED UINT16_MAX
+/* A borrowed directory descriptor. */
+struct backing_dir {
+	int fd;
+	uint16_t entry; /* 0: the root; BACKING_OWNED: closed when it is put back */
+};
+
+int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_key *root_key);
+void backing_done(struct backing *b);
+
+/* The descriptor (O_PATH) of a directory; 0 or -errno. Put it back soon. */
+int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out);
+void backing_put_dir(struct fs *fs, struct backing_dir *d);
+
+/* A new descriptor of the node's object, or -errno. Never follows a symbolic link and never waits
+ * for the other end of a FIFO. O_CREAT, O_EXCL and O_TRUNC are not for this. An object without a
+ * name is found by one of its handles. */
+int backing_open(struct fs *fs, uint64_t node, int flags);
+/* The attributes of the node's object. */
+int backing_stat(struct fs *fs, uint64_t node, struct statx *st);
+/* "/proc/self/fd/N", for calls that have no other way to an O_PATH descriptor. */
+#define BACKING_PROC_PATH 32
+void backing_proc_path(char path[BACKING_PROC_PATH], int fd);
+
+void backing_key(const struct statx *st, struct node_key *out);
+
+/* Around a rename in the backing tree and in the table. */
+void backing_rename_begin(struct fs *fs);
+void backing_rename_end(struct fs *fs);
+/* How far the renames were before something was looked at; see backing_moved. */
+uint64_t backing_renames(struct fs *fs);
+/* With the lock: whether a rename was under way since then. Waits until one is done, if `tries` is
+ * not used up. */
+bool backing_moved(struct fs *fs, uint64_t before, unsigned *tries);

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests without a kernel: what the backing tree does meanwhile is chosen by the test. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/mem.h"
+#include "fs/fs.h"
+#include "fs/node.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+struct tree {
+	char path[64];
+	int root;
+	struct fs *fs;
+	char out[4096];
+	struct fs_reply r;
+};
+
+static void tree_setup(struct tree *t, unsigned open_dirs)
+{
+	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000, .open_dirs = open_dirs};
+
+	strcpy(t->path, "/tmp/agentsh-fs-XXXXXX");
+	assert_non_null(mkdtemp(t->path));
+	t->root = open(t->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	s.root = t->root;
+	assert_int_equal(fs_new(&s, &t->fs, NULL), 0);
+}
+
+static void tree_teardown(struct tree *t)
+{
+	cleanup_free char *command = mem_printf("rm -rf %s", t->path);
+
+	fs_free(t->fs);
+	close(t->root);
+	assert_int_equal(system(command), 0);
+}
+
+static int call(struct tree *t, uint32_t opcode, uint64_t node, const void *arg, const char *name,
+		const char *other)
+{
+	const struct fs_request q = {
+		.opcode = opcode, .node = node, .arg = arg, .name = {name, other}};
+
+	t->r = (struct fs_reply){.out = t->out, .size = sizeof(t->out)};
+	fs_handle(t->fs, &q, &t->r);
+	return t->r.error;
+}
+
+/* The node; 0 and *error: the look-up failed. */
+static uint64_t look_up(struct tree *t, uint64_t parent, const char *name, int *error)
+{
+	int e = call(t, FUSE_LOOKUP, parent, NULL, name, NULL);
+
+	if (error != NULL)
+		*error = e;
+	else
+		assert_int_equal(e, 0);
+	return e == 0 ? ((struct fuse_entry_out *)t->out)->nodeid : 0;
+}
+
+static int get_attributes(struct tree *t, uint64_t node)
+{
+	const struct fuse_getattr_in in = {0};
+
+	return call(t, FUSE_GETATTR, node, &in, NULL, NULL);
+}
+
+static uint64_t make_dir(struct tree *t, uint64_t parent, const char *name)
+{
+	const struct fuse_mkdir_in in = {.mode = 0755};
+
+	assert_int_equal(call(t, FUSE_MKDIR, parent, &in, name, NULL), 0);
+	return ((struct fuse_entry_out *)t->out)->nodeid;
+}
+
+static int make_file(struct tree *t, uint64_t parent, const char *name, uint64_t *node,
+		     uint64_t *fh)
+{
+	const struct fuse_create_in in = {.flags = O_RDWR, .mode = 0644};
+	const int e = call(t, FUSE_CREATE, parent, &in, name, NULL);
+
+	if (e == 0) {
+		*node = ((struct fuse_entry_out *)t->out)->nodeid;
+		*fh = ((struct fuse_open_out *)(t->out + sizeof(struct fuse_entry_out)))->fh;
+	}
+	return e;
+}
+
+static void forget(struct tree *t, uint64_t node, uint64_t count)
+{
+	const struct fuse_forget_in in = {.nlookup = count};
+
+	call(t, FUSE_FORGET, node, &in, NULL, NULL);
+}
+
+/* FIL-7: few open directories serve a tree of many. */
+static void fil_7_directories_are_reached_without_being_open(void **state)
+{
+	struct tree t;
+	uint64_t top[10], low[10];
+	struct fs_counts c;
+	char name[8];
+
+	tree_setup(&t, 3);
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "d%d", i);
+		top[i] = make_dir(&t, NODE_ROOT, name);
+		low[i] = make_dir(&t, make_dir(&t, top[i], "x"), "y");
+	}
+	for (int n = 0; n < 3; n++)
+		for (int i = 0; i < 10; i++) {
+			snprintf(name, sizeof(name), "f%d", n);
+			make_dir(&t, low[i], name);
+		}
+	fs_counts(t.fs, &c);
+	assert_int_equal(c.open_dirs, 3);
+	assert_int_equal(c.nodes, 61);
+	tree_teardown(&t);
+}
+
+/* FIL-7: 4,000 levels, whose path is longer than any that a system call takes. */
+static void fil_7_four_thousand_levels(void **state)
+{
+	const char *name = "a_directory_with_a_name_of_ordinary_length";
+	uint64_t node = NODE_ROOT, deep[10];
+	struct tree t;
+
+	tree_setup(&t, 2);
+	for (int i = 0; i < 4000; i++) {
+		node = make_dir(&t, node, name);
+		if (i >= 3990)
+			deep[i - 3990] = node;
+	}
+	/* push the deep ones out of the open directories, then reach them from the top */
+	make_dir(&t, make_dir(&t, NODE_ROOT, "p"), "q");
+	make_dir(&t, make_dir(&t, NODE_ROOT, "r"), "s");
+	assert_int_equal(get_attributes(&t, deep[9]), 0);
+	make_dir(&t, deep[9], "bottom");
+	for (int i = 9; i >= 0; i--)
+		assert_int_equal(look_up(&t, deep[i], "nothing", &(int){0}), 0);
+	tree_teardown(&t);
+}
+
+/* FIL-7: a directory that the host replaces by a symbolic link or by another one is stale. */
+static void fil_7_what_took_the_place_of_a_directory_is_not_entered(void **state)
+{
+	uint64_t d, e, f;
+	struct tree t;
+	int error;
+
+	tree_setup(&t, 1);
+	d = make_dir(&t, NODE_ROOT, "d");
+	e = make_dir(&t, d, "e");
+	make_dir(&t, NODE_ROOT, "other"); /* d and e are not open any more */
+	look_up(&t, look_up(&t, NODE_ROOT, "other", NULL), "x", &error);
+	assert_int_equal(renameat(t.root, "d", t.root, "moved"), 0);
+	assert_int_equal(symlinkat("/etc", t.root, "d"), 0);
+	look_up(&t, e, "passwd", &error);
+	assert_int_equal(error, ESTALE);
+	look_up(&t, d, "passwd", &error);
+	assert_int_equal(error, ESTALE);
+	assert_int_equal(unlinkat(t.root, "d", 0), 0);
+	assert_int_equal(mkdirat(t.root, "d", 0755), 0);
+	assert_int_equal(mkdirat(t.root, "d/e", 0755), 0);
+	look_up(&t, e, "passwd", &error);
+	assert_int_equal(error, ESTALE);
+	assert_int_equal(get_attributes(&t, e), ESTALE);
+	/* the kernel then looks the path up again */
+	f = look_up(&t, look_up(&t, NODE_ROOT, "d", NULL), "e", NULL);
+	assert_true(f != e);
+	assert_int_equal(get_attributes(&t, f), 0);
+	/* the node of the moved one is found at its new place */
+	assert_int_equal(look_up(&t, look_up(&t, NODE_ROOT, "moved", NULL), "e", NULL), e);
+	assert_int_equal(get_attributes(&t, e), 0);
+	tree_teardown(&t);
+}
+
+/* FIL-7: a file that was unlinked is served by its handle; a FIFO in a file's place stops nothing.
+ */
+static void fil_7_unlinked_files_and_swapped_ones(void **state)
+{
+	const struct fuse_open_in open_in = {.flags = O_RDONLY};
+	struct fuse_release_in release = {0};
+	struct fs_counts c;
+	struct tree t;
+	uint64_t node, fh, again;
+
+	tree_setup(&t, 4);
+	assert_int_equal(make_file(&t, NODE_ROOT, "f", &node, &fh), 0);
+	assert_int_equal(call(&t, FUSE_UNLINK, NODE_ROOT, NULL, "f", NULL), 0);
+	assert_int_equal(get_attributes(&t, node), 0);
+	assert_int_equal(((struct fuse_attr_out *)t.out)->attr.nlink, 0);
+	assert_int_equal(call(&t, FUSE_OPEN, node, &open_in, NULL, NULL), 0);
+	release.fh = ((struct fuse_open_out *)t.out)->fh;
+	assert_int_equal(call(&t, FUSE_RELEASE, node, &release, NULL, NULL), 0);
+	release.fh = fh;
+	assert_int_equal(call(&t, FUSE_RELEASE, node, &release, NULL, NULL), 0);
+	assert_int_equal(call(&t, FUSE_RELEASE, node, &release, NULL, NULL), EBADF);
+	assert_int_equal(get_attributes(&t, node), ESTALE);
+	/* the kernel has not forgotten the node: a new file must not get it, whatever its number */
+	assert_int_equal(make_file(&t, NODE_ROOT, "f", &again, &fh), 0);
+	assert_true(again != node);
+	forget(&t, node, 1);
+	release.fh = fh;
+	assert_int_equal(call(&t, FUSE_RELEASE, again, &release, NULL, NULL), 0);
+	assert_int_equal(unlinkat(t.root, "f", 0), 0);
+	assert_int_equal(mkfifoat(t.root, "f", 0600), 0);
+	assert_int_equal(call(&t, FUSE_OPEN, again, &open_in, NULL, NULL), ESTALE);
+	forget(&t, again, 1);
+	fs_counts(t.fs, &c);
+	assert_int_equal(c.nodes, 1);
+	assert_int_equal(c.handles, 0);
+	tree_teardown(&t);
+}
+
+/* FIL-7: requests with ids and handles that do not exist are errors. */
+static void fil_7_unknown_ids_are_errors(void **state)
+{
+	static const uint64_t zeroes[16];
+	struct tree t;
+
+	tree_setup(&t, 4);
+	for (uint32_t op = 0; op < 60; op++) {
+		const bool forgets = op == FUSE_FORGET || op == FUSE_BATCH_FORGET;
+		const int e = op == FUSE_STATFS || op == FUSE_SYNCFS
+				      ? EIO
+				      : call(&t, op, UINT64_C(5) << 32 | 99, zeroes, "a", "b");
+
+		assert_true(forgets || e != 0);
+	}
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_ROOT, zeroes, "a", "b"), ESTALE);
+	tree_teardown(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_7_directories_are_reached_without_being_open),
+		cmocka_unit_test(fil_7_four_thousand_levels),
+		cmocka_unit_test(fil_7_what_took_the_place_of_a_directory_is_not_entered),
+		cmocka_unit_test(fil_7_unlinked_files_and_swapped_ones),
+		cmocka_unit_test(fil_7_unknown_ids_are_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fs.h"
+#include "base/mem.h"
+#include "fs/fs_state.h"
+#include <errno.h>
+#include <sys/sysmacros.h>
+
+/* An opcode without a row is answered with ENOSYS: the kernel then does without it, or does it by
+ * itself. docs/architecture/fs.md lists them. */
+static fs_op_fn *const operations[] = {
+	[FUSE_LOOKUP] = op_lookup,
+	[FUSE_FORGET] = op_forget,
+	[FUSE_GETATTR] = op_getattr,
+	[FUSE_SETATTR] = op_setattr,
+	[FUSE_READLINK] = op_readlink,
+	[FUSE_SYMLINK] = op_symlink,
+	[FUSE_MKNOD] = op_mknod,
+	[FUSE_MKDIR] = op_mkdir,
+	[FUSE_UNLINK] = op_unlink,
+	[FUSE_RMDIR] = op_rmdir,
+	[FUSE_RENAME] = op_rename,
+	[FUSE_LINK] = op_link,
+	[FUSE_OPEN] = op_open,
+	[FUSE_READ] = op_read,
+	[FUSE_WRITE] = op_write,
+	[FUSE_STATFS] = op_statfs,
+	[FUSE_RELEASE] = op_release,
+	[FUSE_FSYNC] = op_fsync,
+	[FUSE_SETXATTR] = op_setxattr,
+	[FUSE_GETXATTR] = op_getxattr,
+	[FUSE_LISTXATTR] = op_listxattr,
+	[FUSE_REMOVEXATTR] = op_removexattr,
+	[FUSE_FLUSH] = op_flush,
+	[FUSE_OPENDIR] = op_opendir,
+	[FUSE_READDIR] = op_readdir,
+	[FUSE_RELEASEDIR] = op_releasedir,
+	[FUSE_FSYNCDIR] = op_fsyncdir,
+	[FUSE_GETLK] = op_getlk,
+	[FUSE_SETLK] = op_setlk,
+	[FUSE_SETLKW] = op_setlk,
+	[FUSE_ACCESS] = op_access,
+	[FUSE_CREATE] = op_create,
+	[FUSE_BATCH_FORGET] = op_batch_forget,
+	[FUSE_FALLOCATE] = op_fallocate,
+	[FUSE_READDIRPLUS] = op_readdirplus,
+	[FUSE_RENAME2] = op_rename2,
+	[FUSE_LSEEK] = op_lseek,
+	[FUSE_COPY_FILE_RANGE] = op_copy_file_range,
+	[FUSE_SYNCFS] = op_syncfs,
+	[FUSE_TMPFILE] = op_tmpfile,
+	[FS_OP_COPY_FILE_RANGE_64] = op_copy_file_range,
+};
+
+void *reply_room(struct fs_reply *r, size_t len)
+{
+	ensure(len <= r->size);
+	memset(r->out, 0, len);
+	r->len = len;
+	return r->out;
+}
+
+void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out)
+{
+	const dev_t dev = makedev(st->stx_dev_major, st->stx_dev_minor);
+
+	*out = (struct fuse_attr){.ino = node_number(fs->nodes, dev, st->stx_ino),
+				  .size = st->stx_size,
+				  .blocks = st->stx_blocks,
+				  .atime = (uint64_t)st->stx_atime.tv_sec,
+				  .mtime = (uint64_t)st->stx_mtime.tv_sec,
+				  .ctime = (uint64_t)st->stx_ctime.tv_sec,
+				  .atimensec = st->stx_atime.tv_nsec,
+				  .mtimensec = st->stx_mtime.tv_nsec,
+				  .ctimensec = st->stx_ctime.tv_nsec,
+				  .mode = st->stx_mode,
+				  .nlink = st->stx_nlink,
+				  .uid = st->stx_uid,
+				  .gid = st->stx_gid,
+				  .rdev = (uint32_t)makedev(st->stx_rdev_major, st->stx_rdev_minor),
+				  .blksize = st->stx_blksize};
+}
+
+/* Another name of the file may lead to another node, which the kernel changes without a look at
+ * this one: attributes of a file with several links are never kept. */
+static unsigned attr_ms(const struct fs *fs, const struct statx *st)
+{
+	return st->stx_nlink > 1 && !S_ISDIR(st->stx_mode) ? 0 : fs->setup.attr_ms;
+}
+
+void fs_answer_attributes(struct fs *fs, const struct statx *st, struct fs_reply *r)
+{
+	struct fuse_attr_out *out = reply_room(r, sizeof(*out));
+	const unsigned ms = attr_ms(fs, st);
+
+	out->attr_valid = ms / 1000;
+	out->attr_valid_nsec = ms % 1000 * 1000000;
+	pthread_mutex_lock(&fs->lock);
+	fs_attributes(fs, st, &out->attr);
+	pthread_mutex_unlock(&fs->lock);
+}
+
+int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
+		    struct fuse_entry_out *out)
+{
+	struct node *p = node_get(fs->nodes, parent);
+	const unsigned ms = attr_ms(fs, st);
+	struct node_key key;
+
+	if (p == NULL || !p->directory)
+		return p == NULL ? -ESTALE : -ENOTDIR;
+	backing_key(st, &key);
+	out->nodeid = node_id(node_look_up(fs->nodes, p, name, &key));
+	out->entry_valid = fs->setup.entry_ms / 1000;
+	out->entry_valid_nsec = fs->setup.entry_ms % 1000 * 1000000;
+	out->attr_valid = ms / 1000;
+	out->attr_valid_nsec = ms % 1000 * 1000000;
+	fs_attributes(fs, st, &out->attr);
+	return 0;
+}
+
+int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
+	     struct fuse_entry_out *out)
+{
+	int r;
+
+	pthread_mutex_lock(&fs->lock);
+	r = fs_enter_locked(fs, parent, name, st, out);
+	pthread_mutex_unlock(&fs->lock);
+	return r;
+}
+
+void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
+{
+	fs_op_fn *run = q->opcode < ARRAY_LEN(operations) ? operations[q->opcode] : NULL;
+	int result;
+
+	if (run == NULL) {
+		r->error = q->opcode == FUSE_IOCTL ? ENOTTY : ENOSYS;
+		return;
+	}
+	result = run(ctx, q, r);
+	if (result < 0) {
+		r->error = -result;
+		r->len = 0;
+	}
+}
+
+int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
+{
+	struct fs *fs;
+	struct node_key root;
+	int r;
+
+	if (s->as_caller) {
+		r = caller_prepare(err);
+		if (r < 0)
+			return r;
+	}
+	fs = mem_new(struct fs);
+	fs->setup = *s;
+	r = backing_init(&fs->backing, s->root, s->open_dirs, &root);
+	if (r < 0) {
+		free(fs);
+		errno = -r;
+		return err_errno(err, E_UNAVAILABLE, "file system",
+				 "cannot use the backing directory");
+	}
+	pthread_mutex_init(&fs->lock, NULL);
+	fs->nodes = node_table_new(&root);
+	fs->locks = locks_new();
+	*out = fs;
+	return 0;
+}
+
+void fs_attach(struct fs *fs, struct fs_transport *t)
+{
+	fs->transport = t;
+	fs->features = fs_transport_features(t)->flags;
+}
+
+void fs_counts(struct fs *fs, struct fs_counts *out)
+{
+	pthread_mutex_lock(&fs->lock);
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes),
+				  .handles = fs->handles,
+				  .open_dirs = fs->backing.count};
+	pthread_mutex_unlock(&fs->lock);
+}
+
+void fs_free(struct fs *fs)
+{
+	if (fs == NULL)
+		return;
+	locks_free(fs->locks);
+	for (size_t i = 0; i < fs->handle_room; i++)
+		if (fs->handle[i] != NULL)
+			handle_release(fs, i + 1);
+	free(fs->handle);
+	backing_done(&fs->backing);
+	node_table_free(fs->nodes);
+	pthread_mutex_destroy(&fs->lock);
+	free(fs);
+}

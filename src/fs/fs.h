@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/fs.h - the file system: answers the kernel's FUSE requests from a backing directory.
+ *
+ * Everything is resolved beneath the backing directory, by directory descriptors; see
+ * docs/architecture/fs.md. fs_handle runs on several threads at once. */
+#pragma once
+#include "base/err.h"
+#include "fs/fuse_transport.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fs;
+
+struct fs_setup {
+	int root; /* descriptor of the backing directory; borrowed until fs_free */
+	/* True: this process is root and serves every uid: new objects get the caller's uid and
+	 * gid, and the kernel checks permissions (default_permissions). False: it acts with its own
+	 * credentials alone, and the backing file system checks them. */
+	bool as_caller;
+	unsigned entry_ms, attr_ms; /* how long the kernel may keep names and attributes */
+	unsigned negative_ms;	    /* the same for names that do not exist; 0: not at all */
+	unsigned open_dirs;	    /* directories kept open; 0: FS_OPEN_DIRS */
+};
+#define FS_OPEN_DIRS 4096
+
+/* Before the worker threads start: as_caller sets a secure bit of this thread, and threads inherit
+ * it. E_UNAVAILABLE: not root, or the directory cannot be read. Handles SIGRTMIN + 1. */
+int fs_new(const struct fs_setup *s, struct fs **out, struct err *err);
+/* The transport by which late answers go, and what it agreed on with the kernel. Borrowed; call it
+ * before the transport runs. */
+void fs_attach(struct fs *fs, struct fs_transport *t);
+void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r); /* fs_handle_fn */
+bool fs_interrupt(void *fs, uint64_t unique);				  /* fs_interrupt_fn */
+/* Ends waiting requests and closes everything. After the transport's run has returned, and before
+ * the transport is freed. NULL is fine. */
+void fs_free(struct fs *fs);
+
+struct fs_counts {
+	size_t nodes, handles, open_dirs;
+};
+void fs_counts(struct fs *fs, struct fs_counts *out); /* any thread */

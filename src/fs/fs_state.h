@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/fs_state.h - what the files of src/fs that answer requests share. Only they include it.
+ *
+ * One lock guards nodes, open directories and handles. No system call is made under it, except a
+ * dup. An operation returns 0 or -errno and writes its answer to the reply. */
+#pragma once
+#include "fs/backing.h"
+#include "fs/fs.h"
+#include "fs/node.h"
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+/* One open file or directory of the kernel; its number is the kernel's fh. */
+struct fs_handle {
+	int fd;
+	uint32_t number;
+	struct node *node;	/* held by the handle */
+	struct fs_handle *next; /* of the same node */
+	bool executed;		/* opened by execve, and open while the program runs */
+	/* a directory: entries that were read and not sent yet */
+	pthread_mutex_t reading;
+	char *entries; /* NULL: nothing was read yet */
+	size_t begin, end;
+	int64_t next_offset; /* of the entry at begin */
+};
+
+struct fs {
+	struct fs_setup setup;
+	struct fs_transport *transport;
+	uint64_t features;
+	struct backing backing;
+	pthread_mutex_t lock;
+	struct node_table *nodes;
+	struct fs_handle **handle; /* by number - 1; NULL: free */
+	size_t handles, handle_room, handle_hint;
+	struct lock_table *locks;
+};
+
+typedef int fs_op_fn(struct fs *fs, const struct fs_request *q, struct fs_reply *r);
+
+/* ---- answers ---- */
+
+/* Room for the answer, zeroed; the reply is set to its length. */
+void *reply_room(struct fs_reply *r, size_t len);
+void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out);
+void fs_answer_attributes(struct fs *fs, const struct statx *st, struct fs_reply *r);
+/* The node of what was looked up gets one lookup more. -ESTALE: the parent is gone. */
+int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
+	     struct fuse_entry_out *out);
+int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
+		    struct fuse_entry_out *out);
+int fs_backing_flags(uint32_t flags);	     /* of open, for the backing file */
+uint32_t fs_open_flags(const struct fs *fs); /* FOPEN_… for a file */
+
+/* ---- handles ---- */
+
+/* Takes fd on success; the node gets the handle. -ESTALE closes it. */
+int handle_new(struct fs *fs, uint64_t node, int fd, bool executed, uint64_t *fh);
+struct fs_handle *handle_get(struct fs *fs, uint64_t fh); /* NULL: not a number of a handle */
+int handle_release(struct fs *fs, uint64_t fh);
+
+/* ---- whose credentials: caller.c ---- */
+
+/* New objects of this thread belong to the caller until caller_leave. */
+void caller_enter(const struct fs *fs, const struct fs_request *q);
+void caller_leave(const struct fs *fs);
+/* What this thread changes loses its set-user-id and set-group-id bits, as if the caller had
+ * changed it. `kill` false: nothing happens. */
+void caller_drop_fsetid(const struct fs *fs, bool kill);
+void caller_keep_fsetid(const struct fs *fs, bool kill);
+int caller_prepare(struct err *err);
+
+/* ---- locks ---- */
+
+struct lock_table *locks_new(void);
+void locks_free(struct lock_table *l); /* ends what waits; NULL is fine */
+/* A file was closed by one of its owners: the locks that the owner has on the node go. */
+void locks_flush(struct fs *fs, uint64_t node, uint64_t owner);
+
+/* ---- operations, by file ---- */
+
+fs_op_fn op_lookup, op_forget, op_batch_forget, op_symlink, op_mknod, op_mkdir, op_unlink, op_rmdir,
+	op_rename, op_rename2, op_link, op_create, op_tmpfile; /* name_ops.c */
+fs_op_fn op_getattr, op_setattr, op_readlink, op_statfs, op_access, op_setxattr, op_getxattr,
+	op_listxattr, op_removexattr; /* attr_ops.c */
+fs_op_fn op_open, op_read, op_write, op_flush, op_release, op_fsync, op_fallocate, op_lseek,
+	op_copy_file_range; /* file_ops.c */
+fs_op_fn op_opendir, op_readdir, op_readdirplus, op_releasedir, op_fsyncdir,
+	op_syncfs;	     /* dir_ops.c */
+fs_op_fn op_getlk, op_setlk; /* lock_ops.c */

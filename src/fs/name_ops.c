@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operations on names: look up, forget, make, remove, move. */
+#include "base/mem.h"
+#include "fs/fs_state.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+static int stat_at(int dir, const char *name, struct statx *st)
+{
+	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BACKING_STATX, st) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* The kernel asks again for a name that it already has without taking the directory's lock, so that
+ * a rename may come between the look and the note in the table: then it looks again. */
+int op_lookup(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	struct fuse_entry_out *out = reply_room(r, sizeof(*out));
+	unsigned tries = 0;
+	bool again = true;
+	int result = 0;
+
+	while (again) {
+		const uint64_t before = backing_renames(fs);
+		struct backing_dir dir;
+		struct statx st;
+		struct node *n;
+
+		result = backing_get_dir(fs, q->node, &dir);
+		if (result < 0)
+			return result;
+		result = stat_at(dir.fd, q->name[0], &st);
+		backing_put_dir(fs, &dir);
+		pthread_mutex_lock(&fs->lock);
+		again = backing_moved(fs, before, &tries);
+		n = node_get(fs->nodes, q->node);
+		if (!again && result == -ENOENT && n != NULL)
+			node_remove_name(fs->nodes, n, q->name[0]);
+		if (!again && result == 0)
+			result = fs_enter_locked(fs, q->node, q->name[0], &st, out);
+		pthread_mutex_unlock(&fs->lock);
+	}
+	if (result == -ENOENT && fs->setup.negative_ms > 0) {
+		out->entry_valid = fs->setup.negative_ms / 1000;
+		out->entry_valid_nsec = fs->setup.negative_ms % 1000 * 1000000;
+		return 0; /* node 0: the kernel may remember that there is nothing */
+	}
+	return result;
+}
+
+static void forget_one(struct fs *fs, uint64_t node, uint64_t count)
+{
+	struct node *n;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, node);
+	if (n != NULL && n->slot != NODE_ROOT)
+		node_forget(fs->nodes, n, count);
+	pthread_mutex_unlock(&fs->lock);
+}
+
+int op_forget(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_forget_in *in = q->arg;
+
+	forget_one(fs, q->node, in->nlookup);
+	return 0;
+}
+
+int op_batch_forget(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_forget_one *one = q->data;
+
+	for (size_t i = 0; i < q->data_len / sizeof(*one); i++)
+		forget_one(fs, one[i].nodeid, one[i].nlookup);
+	return 0;
+}
+
+/* ---- making ---- */
+
+/* What was made is looked up; if that fails it stays, as after a crash. */
+static int enter_new(struct fs *fs, const struct fs_request *q, int dir, int made,
+		     struct fs_reply *r)
+{
+	struct fuse_entry_out *out = reply_room(r, sizeof(*out));
+	struct statx st;
+
+	if (made == 0)
+		made = stat_at(dir, q->name[0], &st);
+	return made < 0 ? made : fs_enter(fs, q->node, q->name[0], &st, out);
+}
+
+int op_mknod(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_mknod_in *in = q->arg;
+	struct backing_dir dir;
+	int result;
+
+	/* Only the test program's root makes devices. */
+	if ((S_ISCHR(in->mode) || S_ISBLK(in->mode)) && !fs->setup.as_caller)
+		return -EPERM;
+	result = backing_get_dir(fs, q->node, &dir);
+	if (result < 0)
+		return result;
+	caller_enter(fs, q);
+	result = mknodat(dir.fd, q->name[0], in->mode & ~in->umask, in->rdev) < 0 ? -errno : 0;
+	caller_leave(fs);
+	result = enter_new(fs, q, dir.fd, result, r);
+	backing_put_dir(fs, &dir);
+	return result;
+}
+
+int op_mkdir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_mkdir_in *in = q->arg;
+	struct backing_dir dir;
+	int result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	caller_enter(fs, q);
+	result = mkdirat(dir.fd, q->name[0], in->mode & ~in->umask) < 0 ? -errno : 0;
+	caller_leave(fs);
+	result = enter_new(fs, q, dir.fd, result, r);
+	backing_put_dir(fs, &dir);
+	return result;
+}
+
+int op_symlink(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	struct backing_dir dir;
+	int result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	caller_enter(fs, q);
+	result = symlinkat(q->name[1], dir.fd, q->name[0]) < 0 ? -errno : 0;
+	caller_leave(fs);
+	result = enter_new(fs, q, dir.fd, result, r);
+	backing_put_dir(fs, &dir);
+	return result;
+}
+
+int op_link(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_link_in *in = q->arg;
+	cleanup_fd int fd = backing_open(fs, in->oldnodeid, O_PATH | O_NOFOLLOW);
+	char path[BACKING_PROC_PATH];
+	struct backing_dir dir;
+	int result;
+
+	if (fd < 0)
+		return fd;
+	result = backing_get_dir(fs, q->node, &dir);
+	if (result < 0)
+		return result;
+	backing_proc_path(path, fd);
+	result = linkat(AT_FDCWD, path, dir.fd, q->name[0], AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	result = enter_new(fs, q, dir.fd, result, r);
+	backing_put_dir(fs, &dir);
+	return result;
+}
+
+/* Answers with entry and handle; takes fd. */
+static int enter_open(struct fs *fs, const struct fs_request *q, int fd, struct fs_reply *r)
+{
+	struct {
+		struct fuse_entry_out entry;
+		struct fuse_open_out open;
+	} *out = reply_room(r, sizeof(*out));
+	struct statx st;
+	int result = 0;
+
+	if (statx(fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
+		result = -errno;
+	else
+		result = fs_enter(fs, q->node, q->name[0], &st, &out->entry);
+	if (result < 0) {
+		close(fd);
+		return result;
+	}
+	result = handle_new(fs, out->entry.nodeid, fd, false, &out->open.fh);
+	if (result < 0)
+		forget_one(fs, out->entry.nodeid, 1);
+	out->open.open_flags = fs_open_flags(fs);
+	return result;
+}
+
+int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_create_in *in = q->arg;
+	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
+	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & (O_EXCL | O_TRUNC));
+	struct backing_dir dir;
+	int fd, result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	caller_enter(fs, q);
+	caller_drop_fsetid(fs, kill && (in->flags & O_TRUNC));
+	fd = openat(dir.fd, q->name[0], flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		    in->mode & ~in->umask & 07777);
+	result = fd < 0 ? -errno : 0;
+	caller_keep_fsetid(fs, kill && (in->flags & O_TRUNC));
+	caller_leave(fs);
+	backing_put_dir(fs, &dir);
+	if (result < 0) /* a link or FIFO came there meanwhile: the kernel looks again */
+		return result == -ELOOP || result == -ENXIO ? -ESTALE : result;
+	return enter_open(fs, q, fd, r);
+}
+
+int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_create_in *in = q->arg;
+	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & O_EXCL);
+	struct backing_dir dir;
+	int fd, result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	caller_enter(fs, q);
+	fd = openat(dir.fd, ".", flags | O_TMPFILE | O_CLOEXEC, in->mode & ~in->umask & 07777);
+	result = fd < 0 ? -errno : 0;
+	caller_leave(fs);
+	backing_put_dir(fs, &dir);
+	return result < 0 ? result : enter_open(fs, q, fd, r);
+}
+
+/* ---- removing and moving ---- */
+
+static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
+{
+	struct backing_dir dir;
+	struct node *n;
+	int result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	result = unlinkat(dir.fd, q->name[0], flags) < 0 ? -errno : 0;
+	backing_put_dir(fs, &dir);
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, q->node);
+	if (n != NULL && (result == 0 || result == -ENOENT))
+		node_remove_name(fs->nodes, n, q->name[0]);
+	pthread_mutex_unlock(&fs->lock);
+	return result;
+}
+
+int op_unlink(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	return remove_at(fs, q, 0);
+}
+
+int op_rmdir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	return remove_at(fs, q, AT_REMOVEDIR);
+}
+
+static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_parent, unsigned flags)
+{
+	struct backing_dir from, to;
+	struct node *a, *b;
+	int result = backing_get_dir(fs, q->node, &from);
+
+	if (result < 0)
+		return result;
+	result = backing_get_dir(fs, new_parent, &to);
+	if (result < 0) {
+		backing_put_dir(fs, &from);
+		return result;
+	}
+	backing_rename_begin(fs);
+	result = renameat2(from.fd, q->name[0], to.fd, q->name[1], flags) < 0 ? -errno : 0;
+	pthread_mutex_lock(&fs->lock);
+	a = node_get(fs->nodes, q->node);
+	b = node_get(fs->nodes, new_parent);
+	if (result == 0 && a != NULL && b != NULL)
+		node_rename(fs->nodes, a, q->name[0], b, q->name[1], flags & RENAME_EXCHANGE);
+	backing_rename_end(fs);
+	pthread_mutex_unlock(&fs->lock);
+	backing_put_dir(fs, &from);
+	backing_put_dir(fs, &to);
+	return result;
+}
+
+int op_rename(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_rename_in *in = q->arg;
+
+	return rename_to(fs, q, in->newdir, 0);
+}
+
+int op_rename2(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	const struct fuse_rename2_in *in = q->arg;
+
+	return rename_to(fs, q, in->newdir, in->flags);
+}

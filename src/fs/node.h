@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/node.h - the node table: the part of the tree that the kernel remembers.
+ *
+ * A node is one object of the backing tree under one set of decisions. Its id is a number (slot and
+ * generation), never a pointer: an id that is not known any more is found out. A node has any
+ * number of names, a directory one at most. The table says what the kernel has seen, not what is
+ * true: the person works in the same tree, so a caller checks what a name leads to.
+ *
+ * A node lives while the kernel remembers it (lookups), while it is a parent of a name, and while
+ * it has open handles. Pure; the caller holds the lock of the file system for every call, and a
+ * pointer is good as long as the caller holds it. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define NODE_ROOT 1 /* FUSE_ROOT_ID */
+
+struct fs_handle;
+struct node_table;
+
+/* Which object of the backing tree. Numbers of inodes are used again; `birth` tells the new object
+ * from the old one where the backing file system has birth times. */
+struct node_key {
+	uint64_t ino;
+	dev_t dev;
+	uint32_t birth; /* a hash of the birth time; 0: not known */
+	uint16_t set;	/* of decisions */
+	bool directory;
+};
+
+struct node_name {
+	struct node_name *next_hash;
+	struct node_name *next; /* of the same node */
+	uint32_t parent, node;	/* slots */
+	char text[];		/* NUL-terminated, without a slash */
+};
+
+struct node {
+	uint64_t ino;
+	uint64_t lookups;	   /* that the kernel has to forget */
+	struct node_name *names;   /* newest first */
+	struct fs_handle *handles; /* open ones; kept by handle.c */
+	uint32_t slot, generation;
+	uint32_t next;	   /* slot, in the chain of a hash or in the free list */
+	uint32_t children; /* names whose parent this is */
+	uint32_t birth;
+	uint16_t device, set; /* device: an index */
+	uint16_t open_dir;    /* its entry among the open directories; 0: none; kept by backing.c */
+	bool used;
+	bool directory;
+	bool hashed; /* false: its object is gone, and its number may belong to another one */
+};
+
+struct node_table *node_table_new(const struct node_key *root);
+void node_table_free(struct node_table *t); /* NULL is fine */
+size_t node_table_count(const struct node_table *t);
+
+struct node *node_get(const struct node_table *t, uint64_t id); /* NULL: not known any more */
+uint64_t node_id(const struct node *n);
+void node_key(const struct node_table *t, const struct node *n, struct node_key *out);
+/* The parent of one of its names, NULL for the root. */
+struct node *node_parent(const struct node_table *t, const struct node_name *name);
+struct node *node_child(const struct node_table *t, const struct node *parent, const char *name);
+
+/* The node of an object, found or made, with one lookup more. (parent, name) leads to it from now
+ * on, and to no other; name NULL: it has no name (O_TMPFILE). */
+struct node *node_look_up(struct node_table *t, struct node *parent, const char *name,
+			  const struct node_key *key);
+/* The kernel forgets n lookups, at most all; the node may be gone afterwards. */
+void node_forget(struct node_table *t, struct node *n, uint64_t count);
+/* The name is gone. */
+void node_remove_name(struct node_table *t, struct node *parent, const char *name);
+/* A name moved, over the other one if that existed; or both changed places. */
+void node_rename(struct node_table *t, struct node *from, const char *name, struct node *to,
+		 const char *new_name, bool exchange);
+/* A handle was opened: its object exists as long, so a name that is found later leads to this node,
+ * unless another node has taken its place. */
+void node_keep(struct node_table *t, struct node *n);
+/* A handle was closed or the last lookup went: frees the node if nothing holds it. */
+void node_settle(struct node_table *t, struct node *n);
+/* The number that st_ino shows. */
+uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/mem.h"
+#include "fs/node.h"
+#include <malloc.h>
+#include <stdio.h>
+
+static const struct node_key root_key = {.ino = 2, .dev = 8, .directory = true};
+
+static struct node_key file(uint64_t ino)
+{
+	return (struct node_key){.ino = ino, .dev = 8, .birth = 1};
+}
+
+static struct node_key dir(uint64_t ino)
+{
+	return (struct node_key){.ino = ino, .dev = 8, .birth = 1, .directory = true};
+}
+
+static struct node *enter(struct node_table *t, struct node *parent, const char *name,
+			  struct node_key key)
+{
+	return node_look_up(t, parent, name, &key);
+}
+
+static struct node *root_of(struct node_table *t)
+{
+	return node_get(t, NODE_ROOT);
+}
+
+/* FIL-7: names of one inode share a node; a forgotten id is never another node's. */
+static void fil_7_a_node_is_an_inode_and_its_id_is_not_reused(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *a = enter(t, root_of(t), "a", file(10));
+	const uint64_t id = node_id(a);
+
+	assert_ptr_equal(enter(t, root_of(t), "b", file(10)), a);
+	assert_ptr_equal(node_child(t, root_of(t), "b"), a);
+	assert_int_equal(a->lookups, 2);
+	node_forget(t, a, 1);
+	assert_non_null(node_get(t, id));
+	node_forget(t, a, 1);
+	assert_null(node_get(t, id));
+	assert_null(node_child(t, root_of(t), "a"));
+	assert_null(node_child(t, root_of(t), "b"));
+	assert_int_equal(node_table_count(t), 1);
+	a = enter(t, root_of(t), "a", file(10));
+	assert_int_equal((uint32_t)node_id(a), (uint32_t)id); /* the same slot */
+	assert_true(node_id(a) != id);
+	assert_null(node_get(t, id));
+	assert_null(node_get(t, 0));
+	assert_null(node_get(t, 77));
+	node_table_free(t);
+}
+
+/* FIL-7: a number that the backing file system uses again belongs to another node. */
+static void fil_7_a_reused_inode_number_is_another_node(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *a = enter(t, root_of(t), "a", file(10)), *b;
+	struct node_key later = file(10), set = file(10);
+
+	later.birth = 2;
+	b = enter(t, root_of(t), "b", later);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(enter(t, root_of(t), "b", later), b);
+	set.set = 1;
+	assert_ptr_not_equal(enter(t, root_of(t), "c", set), a);
+	/* no name and no handle: the number may be used again, in the same instant */
+	node_remove_name(t, root_of(t), "a");
+	assert_ptr_not_equal(enter(t, root_of(t), "d", file(10)), a);
+	/* while a handle holds the inode, a name that is found later leads to its node */
+	b->handles = (void *)b;
+	node_remove_name(t, root_of(t), "b");
+	assert_ptr_equal(enter(t, root_of(t), "e", later), b);
+	b->handles = NULL;
+	node_table_free(t);
+}
+
+/* FIL-7: a parent lives as long as a name below it. */
+static void fil_7_parents_live_as_long_as_their_children(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *d = enter(t, root_of(t), "d", dir(10));
+	struct node *e = enter(t, d, "e", dir(11));
+	struct node *f = enter(t, e, "f", file(12));
+
+	node_forget(t, d, 1);
+	node_forget(t, e, 5);
+	assert_int_equal(node_table_count(t), 4);
+	assert_ptr_equal(node_parent(t, f->names), e);
+	node_forget(t, f, 1);
+	assert_int_equal(node_table_count(t), 1);
+	node_table_free(t);
+}
+
+/* FIL-7: rename moves a name over another one, exchange swaps two. */
+static void fil_7_rename_and_exchange_move_names(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *d = enter(t, root_of(t), "d", dir(10));
+	struct node *a = enter(t, root_of(t), "a", file(11)), *b = enter(t, d, "b", file(12));
+	const uint64_t b_id = node_id(b);
+
+	node_rename(t, root_of(t), "a", d, "b", true);
+	assert_ptr_equal(node_child(t, d, "b"), a);
+	assert_ptr_equal(node_child(t, root_of(t), "a"), b);
+	node_rename(t, d, "b", root_of(t), "a", false);
+	assert_null(node_child(t, d, "b"));
+	assert_ptr_equal(node_child(t, root_of(t), "a"), a);
+	assert_null(node_get(t, b_id)->names);
+	node_rename(t, root_of(t), "nothing", root_of(t), "a", false);
+	assert_null(node_child(t, root_of(t), "a"));
+	/* two links of one file: rename() does nothing */
+	a = enter(t, d, "x", file(13));
+	enter(t, d, "y", file(13));
+	node_rename(t, d, "x", d, "y", false);
+	assert_ptr_equal(node_child(t, d, "x"), a);
+	assert_ptr_equal(node_child(t, d, "y"), a);
+	node_table_free(t);
+}
+
+/* FIL-7: directories that the host moved into each other make no ring. */
+static void fil_7_moved_directories_make_no_ring(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *a = enter(t, root_of(t), "a", dir(10)), *b = enter(t, a, "b", dir(11));
+	struct node *c = enter(t, b, "c", dir(12));
+
+	/* the host: mv a/b b; mv a b/c/a; the kernel asks below c first */
+	assert_ptr_equal(enter(t, c, "a", dir(10)), a);
+	assert_ptr_equal(node_parent(t, a->names), c);
+	assert_ptr_equal(node_parent(t, c->names), b);
+	assert_null(b->names);
+	assert_ptr_equal(enter(t, root_of(t), "b", dir(11)), b);
+	assert_null(enter(t, b, "self", dir(11))->names->next);
+	assert_ptr_equal(node_parent(t, b->names), root_of(t));
+	node_table_free(t);
+}
+
+/* FIL-7: 100,000 known names with ordinary lengths cost at most 160 bytes each. */
+static void fil_7_a_known_name_costs_at_most_160_bytes(void **state)
+{
+	const size_t before = mallinfo2().uordblks, n = 100000;
+	struct node_table *t = node_table_new(&root_key);
+	char name[32];
+	size_t bytes;
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "file_name_%06zu.c", i);
+		enter(t, root_of(t), name, file(1000 + i));
+	}
+	bytes = mallinfo2().uordblks - before;
+#ifndef __SANITIZE_ADDRESS__
+	assert_in_range(bytes / n, 1, 160);
+#endif
+	(void)bytes;
+	assert_int_equal(node_table_count(t), n + 1);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "file_name_%06zu.c", i);
+		node_forget(t, node_child(t, root_of(t), name), 1);
+	}
+	assert_int_equal(node_table_count(t), 1);
+	node_table_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_7_a_node_is_an_inode_and_its_id_is_not_reused),
+		cmocka_unit_test(fil_7_a_reused_inode_number_is_another_node),
+		cmocka_unit_test(fil_7_parents_live_as_long_as_their_children),
+		cmocka_unit_test(fil_7_rename_and_exchange_move_names),
+		cmocka_unit_test(fil_7_moved_directories_make_no_ring),
+		cmocka_unit_test(fil_7_a_known_name_costs_at_most_160_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
+ *
+ * usage: mount_tree [--as-caller] [--threads N] [--ms ENTRY_AND_ATTR] DIRECTORY PLACE
+ * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds. */
+#include "fs/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct fs_transport *transport;
+
+static void on_term(int sig)
+{
+	(void)sig;
+	fs_transport_stop(transport);
+}
+
+static void *print_counts(void *arg)
+{
+	struct fs_counts c;
+	sigset_t usr1;
+	int sig;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	while (sigwait(&usr1, &sig) == 0) {
+		fs_counts(arg, &c);
+		printf("%zu nodes, %zu handles, %zu directories\n", c.nodes, c.handles,
+		       c.open_dirs);
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+static int serve(struct fs *fs, int mount, const char *place)
+{
+	sigset_t usr1;
+	pthread_t counter;
+	int r;
+
+	if (syscall(SYS_move_mount, mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+		perror(place);
+		return 1;
+	}
+	close(mount);
+	signal(SIGTERM, on_term);
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+	pthread_create(&counter, NULL, print_counts, fs);
+	printf("ready\n");
+	fflush(stdout);
+	r = fs_transport_run(transport);
+	pthread_cancel(counter);
+	pthread_join(counter, NULL);
+	umount2(place, MNT_DETACH);
+	if (r < 0)
+		fprintf(stderr, "mount_tree: %s\n", strerror(-r));
+	return r < 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"as-caller", no_argument, NULL, 'c'},
+						{"threads", required_argument, NULL, 't'},
+						{"ms", required_argument, NULL, 'm'},
+						{0}};
+	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
+	struct fs_transport_setup ts = {.handle = fs_handle, .on_interrupt = fs_interrupt};
+	struct rlimit files;
+	struct err err = {0};
+	struct fs *fs = NULL;
+	int option, mount, r;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
+		if (option == 'c')
+			s.as_caller = true;
+		else if (option == 't')
+			ts.threads = (unsigned)atoi(optarg);
+		else if (option == 'm')
+			s.entry_ms = s.attr_ms = (unsigned)atoi(optarg);
+		else
+			return 2;
+	if (argc - optind != 2) {
+		fprintf(stderr, "usage: mount_tree [--as-caller] DIRECTORY PLACE\n");
+		return 2;
+	}
+	umask(0);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	s.root = open(argv[optind], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ts.uid = geteuid();
+	ts.gid = getegid();
+	ts.allow_other = ts.default_permissions = s.as_caller;
+	r = fs_new(&s, &fs, &err);
+	ts.ctx = fs;
+	if (r == 0)
+		r = fs_transport_open(&ts, &mount, &transport, &err);
+	if (r < 0) {
+		fprintf(stderr, "mount_tree: %s\n", err.message);
+		return 1;
+	}
+	fs_attach(fs, transport);
+	r = serve(fs, mount, argv[optind + 1]);
+	fs_free(fs);
+	fs_transport_free(transport);
+	close(s.root);
+	return r;
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pjdfstest and fsx over the file system. cargo installs them if they are missing."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from mount_tree import PROGRAM, MountTree
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(not PROGRAM.exists(), reason="the unit tests are not built"),
+]
+TOOLS = Path(__file__).resolve().parents[2] / ".dev/cargo"
+VERSIONS = {"pjdfstest": "0.2.2", "fsx": "0.3.2"}
+# docs/architecture/fs.md says why
+DIFFERENT = {"link::link_count_max": "skipped"}
+PJDFSTEST = """
+[features]
+file_flags = []
+[features.posix_fallocate]
+[features.rename_ctime]
+[features.utimensat]
+[features.utime_now]
+[settings]
+naptime = 0.02
+allow_remount = false
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"], ["bin", "bin"]]
+"""
+FSX = """
+flen = 262144
+[opsize]
+max = 8192
+[weights]
+close_open = 1
+truncate = 2
+read = 10
+write = 10
+mapread = 5
+mapwrite = 5
+fsync = 0.02
+fdatasync = 0.02
+invalidate = 1
+posix_fallocate = 1
+punch_hole = 1
+sendfile = 1
+copy_file_range = 1
+"""
+
+
+def tool(name):
+    path = TOOLS / "bin" / name
+    if not path.exists():
+        if shutil.which("cargo") is None:
+            pytest.skip("no cargo")
+        subprocess.run(
+            ["cargo", "install", "--locked", "--root", TOOLS, f"{name}@{VERSIONS[name]}"], check=True, timeout=1200
+        )
+    return path
+
+
+@pytest.fixture
+def tree(tmp_path):
+    tmp_path.chmod(0o755)
+    t = MountTree(tmp_path, "--as-caller")
+    yield t
+    t.finish()
+
+
+def test_fil_7_pjdfstest_finds_no_difference(tree, tmp_path):
+    program, config = tool("pjdfstest"), tmp_path / "pjdfstest.toml"
+    config.write_text(PJDFSTEST)
+
+    def results(place):
+        out = subprocess.run([program, "-c", config, "-p", place], capture_output=True, text=True).stdout
+        return dict(re.findall(r"^(\S+::\S+) +(ok|skipped|FAILED)$", out, re.M))
+
+    (tmp_path / "native").mkdir()
+    native = results(tmp_path / "native")
+    (tree.back / "t").mkdir()
+    mounted = tree.run(results, tree.place / "t")
+    assert list(native.values()).count("ok") > 350
+    assert {t: r for t, r in mounted.items() if native[t] != r} == DIFFERENT
+    assert set(native) == set(mounted)
+
+
+def test_fil_7_fsx_finds_no_wrong_byte(tree, tmp_path):
+    program, config = tool("fsx"), tmp_path / "fsx.toml"
+    config.write_text(FSX)
+    tree.sh(f"{program} -f {config} -P {tmp_path} -N 1000000 -S 7 -q file")
