@@ -57,6 +57,23 @@ PAIRS = [
         ],
     ),
     (
+        "bench_hops",
+        (1500, 32, 12),
+        "the way of true through processes that only pass it on, wall",
+        [
+            ("vfork", "native_us", None),
+            ("vfork again (A/A)", "native_again_us", "native_us"),
+            ("by a server and a warden", "direct_us", "native_us"),
+            ("and a leader that starts it", "led_us", "native_us"),
+            ("and a notification of its exec", "notified_us", "native_us"),
+            ("32 clients, time for one: vfork", "native_many_us", None),
+            ("32 clients: vfork again (A/A)", "native_again_many_us", "native_many_us"),
+            ("32 clients: a server, a warden each", "direct_many_us", "native_many_us"),
+            ("32 clients: and a leader each", "led_many_us", "native_many_us"),
+            ("32 clients: and notifications", "notified_many_us", "native_many_us"),
+        ],
+    ),
+    (
         "bench_etc",
         (100,),
         "/etc of a mount namespace, made and ended with it, wall",
@@ -86,8 +103,9 @@ def values(found):
 def show(got, key, against):
     if against is None:
         return f"{got[key]:8.1f} us"
-    # bench_notify tells the median of the differences in each round
-    more = got[key.replace("_cpu_us", "_more_cpu_us")] if key.endswith("_cpu_us") else got[key] - got[against]
+    # some programs tell the median of the differences in each round
+    parts = key.removesuffix("_cpu_us" if key.endswith("_cpu_us") else "_us")
+    more = got.get(f"{parts}_more{key.removeprefix(parts)}", got[key] - got[against])
     return f"{got[key]:8.1f} us   {more:+8.1f} us   {got[key] / got[against]:.2f} x"
 
 
