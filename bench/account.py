@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our processes use: CPU time and system calls of one `true` in a warm session, by HTTP and by a script."""
+"""What our processes use: CPU time and system calls of one `true` in a warm session, by HTTP and by a script; CPU time of
+the API process's threads with 32 clients."""
 
 import collections
+import json
 import os
 import re
 import shutil
@@ -107,6 +109,18 @@ def show_calls(server, session, run, names):
         note(f"system calls of the {name}", f"{calls.total() / n:8.1f}: {most}")
 
 
+def show_threads(server, clients=32, seconds=4):
+    """CPU time of each thread of the API process for one exec of many clients."""
+    tasks = sorted(Path(f"/proc/{server.api_pid()}/task").iterdir())
+    used = lambda: [int((t / "schedstat").read_text().split()[0]) / 1e3 for t in tasks]  # noqa: E731
+    before, wanted = used(), json.dumps({"workspace": str(server.workspace())})
+    r = lines(BENCH / "bench_exec", "clients", clients, seconds, server.socket, wanted)[0]
+    time.sleep(SETTLE_S)
+    note("commands", f"{r['ours_per_s']}/s of {r['native_per_s']}/s")
+    for name, a, b in zip(("loop", "checkpoints", "commits"), before, used(), strict=True):
+        note(f"CPU of the API process, {name}", f"{(b - a) / (r['ours_per_s'] * seconds):8.1f} us")
+
+
 def profile(server):
     session = server.session(**all_walls(server))
     session.exec("true")
@@ -121,3 +135,5 @@ def profile(server):
         else:
             row("system calls", "not counted", "strace is installed", False)
     session.destroy()
+    print("   one exec of 32 clients")
+    show_threads(server)
