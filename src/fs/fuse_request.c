@@ -197,7 +197,7 @@ static int take_data(struct span *s, const struct opcode_row *row, struct fs_req
 {
 	uint32_t count = 0;
 
-	if (row->data) {
+	if (row->data && q->arg != NULL) {
 		memcpy(&count, (const uint8_t *)q->arg + row->size_at, sizeof(count));
 		q->data = s->at;
 		q->data_len = left(s);
