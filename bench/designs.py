@@ -58,7 +58,7 @@ PAIRS = [
     ),
     (
         "bench_hops",
-        (1500, 32, 12),
+        (1500, 32, 6),
         "the way of true through processes that only pass it on, wall",
         [
             ("vfork", "native_us", None),
