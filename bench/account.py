@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -16,6 +17,8 @@ from table import BENCH, all_walls, harness, lines, note, row
 EXECS = 400  # for CPU time
 TRACED = 100  # for system calls
 MOST_CALLS = 12  # shown of each process
+RUNS = 100  # of `agentsh run`
+REST_S = 0.05  # until the pool is full again
 SETTLE_S = 0.5  # after an answer our processes may still write
 TICK = os.sysconf("SC_CLK_TCK")
 LEADERS = "init and leaders"
@@ -119,6 +122,24 @@ def show_threads(server, clients=32, seconds=4):
     note("commands", f"{r['ours_per_s']}/s of {r['native_per_s']}/s")
     for name, a, b in zip(("loop", "checkpoints", "commits"), before, used(), strict=True):
         note(f"CPU of the API process, {name}", f"{(b - a) / (r['ours_per_s'] * seconds):8.1f} us")
+
+
+def profile_run(server):
+    """CPU time of one `agentsh run -- true` by process; the sandbox is warden, init, leader and command together."""
+
+    def used():
+        cli = resource.getrusage(resource.RUSAGE_CHILDREN)
+        own = run_time(server.pid), run_time(server.api_pid()), reaped_time(server.pid)
+        return (cli.ru_utime + cli.ru_stime, *own)
+
+    before = used()
+    for _ in range(RUNS):
+        subprocess.run([harness.AGENTSH, "run", "--", "/bin/true"], check=True)
+        time.sleep(REST_S)
+    for name, a, b in zip(
+        ("CLI", "launcher", "API process", "sandbox, with its refill"), before, used(), strict=True
+    ):
+        note(f"CPU of a run: {name}", f"{(b - a) * 1e6 / RUNS:8.0f} us")
 
 
 def profile(server):

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from account import profile
+from account import profile, profile_run
 from cgroups import control_file
 from compare import compare
 from designs import designs
@@ -91,13 +91,37 @@ def run(server):
     os.chdir(server.workspace())
     session = server.session()
     ways = ["bwrap", "bwrap-again", "run", "run-at-once", "cli-version"]
-    got = measure(server, os.environ.get("BENCH_ROUNDS", "100"), session, {"workspace": os.getcwd()}, ways)
+    rounds = os.environ.get("BENCH_ROUNDS", "100")
+    got = measure(server, rounds, session, {"workspace": os.getcwd()}, ways)
     first = got["bwrap"]["median_us"]
     row("A/A: bwrap against bwrap", f"{got['bwrap-again']['median_us'] / first:.2f} x", "the noise", True)
     for way, name in (("run", "agentsh run -- true"), ("run-at-once", "the same right after another")):
         us = got[way]["median_us"]
         row(name, f"{us:.0f} us = {us / first:.2f} x bwrap", "at most 1.0 x", us <= first)
     session.destroy()
+    run_designs(server, rounds)
+    profile_run(server)
+
+
+def run_designs(server, rounds):
+    """The same in turns with servers that differ in one thing: the rings on a tmpfs, as /run is one, and no pool."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        os.chmod(place, 0o755)
+        path = Path(place) / "agentsh.sock"
+        tmpfs = harness.Server(config={"logging": {"level": "warn"}, "server": {"unix_socket": str(path)}})
+        tmpfs.socket, tmpfs.runtime = path, Path(place)
+        empty = harness.Server(config={"logging": {"level": "warn"}, "sandbox": {"pool_size": 0}})
+        designs = {"as it is": server, "rings on a tmpfs": tmpfs, "no pool": empty}
+        try:
+            ways = [f"run@{s.socket}#none#{harness.AGENTSH}" for s in (server, tmpfs.start(), empty.start())]
+            args = [rounds, server.socket, "none", "{}", harness.AGENTSH, "bwrap", *ways]
+            bwrap, *got = lines(BENCH / "bench_exec", "latency", *args)
+        finally:
+            tmpfs.cleanup()
+            empty.cleanup()
+    for name, r in zip(designs, got, strict=True):
+        ratio = r["median_us"] / bwrap["median_us"]
+        note(f"run, {name}", f"{r['median_us']:.0f} us = {ratio:.2f} x bwrap, p90 {r['p90_us']:.0f} us")
 
 
 BOMB = "perl -e 'fork while 1'"
