@@ -449,7 +449,16 @@ def storm(seed):
                         f.write("more")
                         os.fstat(f.fileno())
         except OSError as error:
-            expected = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY)
+            # ESTALE: the name went twice between look-up and use, see docs/architecture/fs.md
+            expected = (
+                errno.ENOENT,
+                errno.EEXIST,
+                errno.ENOTDIR,
+                errno.EISDIR,
+                errno.EINVAL,
+                errno.ENOTEMPTY,
+                errno.ESTALE,
+            )
             assert error.errno in expected, (i, error)
 
 
