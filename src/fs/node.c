@@ -187,7 +187,7 @@ static void free_node(struct node_table *t, struct node *n)
  * this node. A directory has one name at most, so that the call below goes one level deep. */
 void node_settle(struct node_table *t, struct node *n)
 {
-	while (n != NULL && n->slot != NODE_ROOT && n->handles == NULL) {
+	while (n != NULL && n->used && n->slot != NODE_ROOT && n->handles == NULL) {
 		struct node_name *nm = n->names;
 		struct node *parent = nm != NULL ? at(t, nm->parent) : NULL;
 

@@ -118,6 +118,13 @@ static void fil_7_rename_and_exchange_move_names(void **state)
 	assert_null(node_get(t, b_id)->names);
 	node_rename(t, root_of(t), "nothing", root_of(t), "a", false);
 	assert_null(node_child(t, root_of(t), "a"));
+	/* the table is old: what is renamed over is the directory that it comes from */
+	enter(t, enter(t, root_of(t), "p", dir(20)), "q", dir(21));
+	node_forget(t, node_child(t, root_of(t), "p"), 1);
+	b = node_child(t, root_of(t), "p");
+	node_rename(t, b, "q", root_of(t), "p", false);
+	assert_int_equal(node_child(t, root_of(t), "p")->ino, 21);
+	assert_int_equal(node_table_count(t), 5);
 	/* two links of one file: rename() does nothing */
 	a = enter(t, d, "x", file(13));
 	enter(t, d, "y", file(13));
