@@ -107,7 +107,7 @@ static void fil_7_directories_are_reached_without_being_open(void **state)
 	struct tree t;
 	uint64_t top[10], low[10];
 	struct fs_counts c;
-	char name[8];
+	char name[16];
 
 	tree_setup(&t, 3);
 	for (int i = 0; i < 10; i++) {
