@@ -133,6 +133,7 @@ int op_release(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_release_in *in = q->arg;
 
+	locks_release(fs, in->fh);
 	return handle_release(fs, in->fh);
 }
 

@@ -77,6 +77,8 @@ struct lock_table *locks_new(void);
 void locks_free(struct lock_table *l); /* ends what waits; NULL is fine */
 /* A file was closed by one of its owners: the locks that the owner has on the node go. */
 void locks_flush(struct fs *fs, uint64_t node, uint64_t owner);
+/* A handle is closed: so are the owners who came by it and were not flushed. */
+void locks_release(struct fs *fs, uint64_t handle);
 
 /* ---- operations, by file ---- */
 

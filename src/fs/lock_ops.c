@@ -3,7 +3,9 @@
  *
  * flock: on the handle's descriptor, as the kernel has one handle per open file. POSIX locks belong
  * to a process and a file: each (node, owner) has a descriptor of its own with open file
- * description locks, and closing any descriptor of the file ends them (FLUSH).
+ * description locks, and closing any descriptor of the file ends them (FLUSH). A client's own open
+ * file description locks come as the same requests with an owner that no FLUSH names: they end with
+ * the handle (RELEASE).
  *
  * A lock that has to wait gets a thread. INTERRUPT starts the thread's timer, whose signal ends the
  * waiting system call; the timer repeats it, because the first one may come before the call. */
@@ -25,8 +27,9 @@
 struct lock_owner {
 	LIST_ENTRY(lock_owner) link;
 	uint64_t node, owner;
-	uint32_t pid;	/* the process that asked last */
-	unsigned users; /* requests under way; -> closed when the last of them is over */
+	uint64_t handle; /* by which it asked last */
+	uint32_t pid;	 /* the process that asked last */
+	unsigned users;	 /* requests under way; -> closed when the last of them is over */
 	int fd;
 };
 
@@ -146,8 +149,10 @@ static int get_owner(struct fs *fs, uint64_t node, const struct fuse_lk_in *in,
 
 	pthread_mutex_lock(&l->lock);
 	o = find_owner(l, node, in->owner);
-	if (o != NULL)
+	if (o != NULL) {
 		o->users++;
+		o->handle = in->fh;
+	}
 	pthread_mutex_unlock(&l->lock);
 	*out = o;
 	if (o != NULL)
@@ -170,6 +175,7 @@ static int get_owner(struct fs *fs, uint64_t node, const struct fuse_lk_in *in,
 		free(made);
 	}
 	o->users++;
+	o->handle = in->fh;
 	pthread_mutex_unlock(&l->lock);
 	*out = o;
 	return 0;
@@ -186,6 +192,19 @@ void locks_flush(struct fs *fs, uint64_t node, uint64_t owner)
 		put_owner(o);
 	else if (o != NULL) /* another thread of the process waits for a lock */
 		fcntl(o->fd, F_OFD_SETLK, &all);
+	pthread_mutex_unlock(&fs->locks->lock);
+}
+
+void locks_release(struct fs *fs, uint64_t handle)
+{
+	struct lock_owner *o, *next;
+
+	pthread_mutex_lock(&fs->locks->lock);
+	for (o = LIST_FIRST(&fs->locks->owners); o != NULL; o = next) {
+		next = LIST_NEXT(o, link);
+		if (o->handle == handle && o->users == 1)
+			put_owner(o);
+	}
 	pthread_mutex_unlock(&fs->locks->lock);
 }
 

@@ -294,6 +294,32 @@ def test_fil_7_locks_are_shared_with_the_host(tree):
     os.close(host)
 
 
+def test_fil_7_locks_of_an_open_file_end_with_it(tree):
+    (tree.back / "f").touch()
+    host = os.open(tree.back / "f", os.O_RDWR)
+    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+    def free():
+        try:
+            fcntl.fcntl(host, fcntl.F_OFD_SETLK, whole)
+            return True
+        except BlockingIOError:
+            return False
+
+    def lock():
+        a, b = os.open("f", os.O_RDWR), os.open("f", os.O_RDWR)
+        fcntl.fcntl(a, fcntl.F_OFD_SETLK, whole)
+        fails(errno.EAGAIN, fcntl.fcntl, b, fcntl.F_OFD_SETLK, whole)
+        copy = os.dup(a)
+        os.close(a)
+        os.close(b)
+        return copy, free()
+
+    assert tree.run(lock)[1] is False  # closing another descriptor ends none
+    harness.wait_for(free, "the lock ends with the last descriptor")
+    os.close(host)
+
+
 def test_fil_7_new_objects_belong_to_their_makers(tmp_path):
     tmp_path.chmod(0o755)
     tree = MountTree(tmp_path, "--as-caller")
