@@ -195,10 +195,13 @@ static int let_go_checked(struct exec_control *c, struct exec_case *k)
 /* The map is full. True: the exec waits until others are over, but not for ever. */
 static bool wait_for_room(struct exec_control *c, struct exec_case *k)
 {
-	c->full = true;
 	if (k->full_us == 0)
 		k->full_us = now_us();
-	return now_us() - k->full_us < ROOM_MS * 1000;
+	/* The next ones do not wait for one that is refused. */
+	if (now_us() - k->full_us >= ROOM_MS * 1000)
+		return false;
+	c->full = true;
+	return true;
 }
 
 /* Tells the kernel's exec check what it has to expect. True: the exec is to be compared at its

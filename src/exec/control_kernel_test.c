@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where the kernel checks execs: what happens when it does not, when its map is full, when a
  * process executes without being asked, and when several threads of a process execute. */
+#include "base/clock.h"
 #include "bpf/bpf_map.h"
 #include "exec/testkit/exec_testkit.h"
 #include <stdatomic.h>
@@ -122,6 +123,20 @@ static void pol_4_many_execs_at_once_all_run(void **state)
 		assert_int_equal(kit.outcome[GATE_DONE], AT_ONCE);
 		assert_int_equal(kit.outcome[GATE_REFUSED], 0);
 	}
+}
+
+/* POL-4: if there is never room, none waits much longer than the others. */
+static void pol_4_execs_without_room_are_refused_together(void **state)
+{
+	int64_t began_us;
+
+	kit_start(guest_at_once, NULL);
+	fill_map(EXEC_COMPARE);
+	began_us = clock_mono_us(&clock_system);
+	kit_go();
+	assert_int_equal(kit_end(), KIT_NOT_RUN);
+	assert_int_equal(kit.outcome[GATE_REFUSED], AT_ONCE);
+	assert_in_range(clock_mono_us(&clock_system) - began_us, 5000000, 10000000);
 }
 
 static int begin[2]; /* a pipe */
@@ -310,6 +325,7 @@ int main(void)
 		KERNEL(pol_4_without_its_link_execs_are_compared_at_their_stop),
 		KERNEL(pol_4_a_full_map_refuses_with_a_reason),
 		KERNEL(pol_4_many_execs_at_once_all_run),
+		KERNEL(pol_4_execs_without_room_are_refused_together),
 		KERNEL(pol_4_an_exec_without_a_decision_is_killed),
 		KERNEL(pol_4_a_kill_without_an_entry_is_recorded),
 		KIT_BOTH(pol_4_a_failed_exec_does_not_hold_other_threads),
