@@ -156,7 +156,7 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 				 "landlock_create_ruleset");
 	for (size_t i = 0; r == 0 && i < ask->nrules; i++)
 		r = add_rule(to, &ask->rules[i], abi, err);
-	if (r < 0)
+	if (r < 0 || made == -1) /* what it lacks was written when it was made */
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(since); i++)
 		if (abi < since[i].abi)
@@ -165,8 +165,7 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		buf_adds(&lacking, "; no scopes");
 	wall_set(walls, WALL_landlock, lacking.len == 0 ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
 		 lacking.len > 0 ? lacking.data : "");
-	*ruleset = to;
-	take_fd(made);
+	*ruleset = take_fd(made);
 	return 0;
 }
 

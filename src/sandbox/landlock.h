@@ -47,9 +47,9 @@ struct landlock_ask {
 
 /* The ABI of the running kernel; 0: it has no Landlock, or Landlock is off. */
 int landlock_abi(void);
-/* Makes the ruleset (close-on-exec, owned by the caller) if *ruleset is -1, adds the rules to it
- * and writes the wall's entry: up, or partial with what the ABI lacks. E_ENFORCEMENT, subject
- * "landlock"; then a ruleset that was there has some of the rules. */
+/* If *ruleset is -1, makes the ruleset (close-on-exec, owned by the caller) with the rules and
+ * writes the wall's entry: up, or partial with what the ABI lacks. Else adds the rules to it.
+ * E_ENFORCEMENT, subject "landlock"; then a ruleset that was there has some of the rules. */
 int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_report *walls,
 		     struct err *err);
 /* Needs no_new_privs. 0 or an errno. */

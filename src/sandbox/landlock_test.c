@@ -183,14 +183,20 @@ static void sbx_3_execution_is_a_right_of_its_own(void **state)
 static int prepare(const struct landlock_rule *rule, int abi, struct wall_report *walls,
 		   struct err *err)
 {
-	const struct landlock_ask ask = {rule, 1, LANDLOCK_SIGNALS, abi};
+	const struct landlock_ask ask = {rule, 1, LANDLOCK_SIGNALS, abi}, more = {rule, 1, 0, abi};
 	int ruleset = -1, r;
 
 	wall_report_init(walls);
 	r = landlock_prepare(&ask, &ruleset, walls, err);
 	assert_int_equal(ruleset >= 0, r == 0);
-	if (ruleset >= 0)
+	if (ruleset >= 0) {
+		const int made = ruleset;
+
+		/* A rule that is added leaves the report as it is. */
+		assert_int_equal(landlock_prepare(&more, &ruleset, walls, err), 0);
+		assert_int_equal(ruleset, made);
 		close(ruleset);
+	}
 	return r;
 }
 
