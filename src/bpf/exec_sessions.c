@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #define FEW 8	 /* entries that are not worth a sweep */
+#define MANY 64	 /* entries for which a client may wait */
 #define ONCE 256 /* entries of one call */
 
 void exec_check_close(struct exec_check *check)
@@ -84,7 +85,7 @@ void exec_sessions_sweep(int sessions)
 
 void exec_sessions_plan(struct exec_check *check, bool idle, size_t alive)
 {
-	check->sweep = idle && check->sessions != -1 && check->ended >= FEW + alive / 2;
-	if (check->sweep)
-		check->ended = 0;
+	check->sweep = check->sessions != -1 && check->ended >= (idle ? FEW : MANY) + alive / 2;
+	if (check->sweep) /* what one sweep leaves is for the next one */
+		check->ended -= check->ended < ONCE ? check->ended : ONCE;
 }

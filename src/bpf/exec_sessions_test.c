@@ -74,9 +74,16 @@ static void pol_4_a_stub_that_nobody_waits_for_sweeps_now_and_then(void **state)
 		most = count(check.sessions) > most ? count(check.sessions) : most;
 	}
 	assert_in_range(most, 2, 10);
-	check.ended = 100;
+	check.ended = 60;
 	exec_sessions_plan(&check, false, 4);
 	assert_false(check.sweep);
+	exec_sessions_plan(&check, true, 4);
+	assert_true(check.sweep);
+	assert_int_equal(check.ended, 0);
+	/* one sweep does not remove them all */
+	check.ended = 300;
+	exec_sessions_plan(&check, true, 4);
+	assert_true(check.sweep);
 	exec_sessions_plan(&check, true, 4);
 	assert_true(check.sweep);
 	assert_int_equal(check.ended, 0);
@@ -84,6 +91,22 @@ static void pol_4_a_stub_that_nobody_waits_for_sweeps_now_and_then(void **state)
 	none.ended = 100;
 	exec_sessions_plan(&none, true, 0);
 	assert_false(none.sweep);
+}
+
+/* With sandbox.root_inside, or where no prepared sandbox serves, a client waits for every stub. */
+static void pol_4_without_idle_stubs_others_sweep_now_and_then(void **state)
+{
+	struct exec_check check = EXEC_CHECK_NONE;
+	unsigned sweeps = 0;
+
+	check.sessions = 0; /* not looked at */
+	for (size_t i = 0; i < 1000; i++) {
+		exec_sessions_plan(&check, false, 4);
+		sweeps += check.sweep;
+		check.ended++;
+		assert_in_range(check.ended, 0, 70);
+	}
+	assert_in_range(sweeps, 10, 20);
 }
 
 /* Otherwise the kernel would kill what this machine executes. */
@@ -125,6 +148,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_4_only_sessions_that_have_ended_are_swept),
 		cmocka_unit_test(pol_4_a_stub_that_nobody_waits_for_sweeps_now_and_then),
+		cmocka_unit_test(pol_4_without_idle_stubs_others_sweep_now_and_then),
 		cmocka_unit_test(pol_4_the_servers_own_namespace_is_refused),
 		cmocka_unit_test(pol_4_a_session_takes_little_memory),
 	};
