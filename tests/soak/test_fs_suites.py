@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,23 +65,30 @@ def tool(name):
 
 
 @pytest.fixture
-def tree(tmp_path):
-    tmp_path.chmod(0o755)
-    t = MountTree(tmp_path, "--as-caller")
+def place():
+    """pytest's own directory lets only root in, and pjdfstest also acts as other users."""
+    with tempfile.TemporaryDirectory(prefix="agentsh-suites-") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture
+def tree(place):
+    t = MountTree(place, "--as-caller")
     yield t
     t.finish()
 
 
-def test_fil_7_pjdfstest_finds_no_difference(tree, tmp_path):
-    program, config = tool("pjdfstest"), tmp_path / "pjdfstest.toml"
+def test_fil_7_pjdfstest_finds_no_difference(tree, place):
+    program, config = tool("pjdfstest"), place / "pjdfstest.toml"
     config.write_text(PJDFSTEST)
 
-    def results(place):
-        out = subprocess.run([program, "-c", config, "-p", place], capture_output=True, text=True).stdout
+    def results(where):
+        out = subprocess.run([program, "-c", config, "-p", where], capture_output=True, text=True).stdout
         return dict(re.findall(r"^(\S+::\S+) +(ok|skipped|FAILED)$", out, re.M))
 
-    (tmp_path / "native").mkdir()
-    native = results(tmp_path / "native")
+    (place / "native").mkdir()
+    native = results(place / "native")
     (tree.back / "t").mkdir()
     mounted = tree.run(results, tree.place / "t")
     assert list(native.values()).count("ok") > 350
@@ -88,7 +96,7 @@ def test_fil_7_pjdfstest_finds_no_difference(tree, tmp_path):
     assert set(native) == set(mounted)
 
 
-def test_fil_7_fsx_finds_no_wrong_byte(tree, tmp_path):
-    program, config = tool("fsx"), tmp_path / "fsx.toml"
+def test_fil_7_fsx_finds_no_wrong_byte(tree, place):
+    program, config = tool("fsx"), place / "fsx.toml"
     config.write_text(FSX)
-    tree.sh(f"{program} -f {config} -P {tmp_path} -N 1000000 -S 7 -q file")
+    tree.sh(f"{program} -f {config} -P {place} -N 1000000 -S 7 -q file")
