@@ -78,7 +78,6 @@ int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_ke
 		open_dirs = (unsigned)(files.rlim_cur / 4);
 	*b = (struct backing){.root = root, .room = (uint16_t)open_dirs};
 	b->room += b->room == 0;
-	b->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	b->dir = mem_alloc((b->room + 1U) * sizeof(*b->dir));
 	pthread_cond_init(&b->rename_done, NULL);
 	backing_key(&st, root_key);
@@ -90,8 +89,7 @@ void backing_done(struct backing *b)
 	if (b->dir == NULL)
 		return;
 	for (unsigned i = 1; i <= b->count; i++)
-		close(b->dir[i].fd);
-	mem_cleanup_fd(&b->proc);
+		mem_cleanup_fd(&b->dir[i].fd);
 	free(b->dir);
 	pthread_cond_destroy(&b->rename_done);
 }
@@ -209,7 +207,7 @@ static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *o
 	mem_cleanup_fd(&old);
 }
 
-/* No descriptor is left: closes up to so many directories that are not in use. */
+/* Closes up to so many directories that are not in use; their entries stay, for the next ones. */
 static bool close_some(struct fs *fs)
 {
 	struct backing *b = &fs->backing;
@@ -217,29 +215,16 @@ static bool close_some(struct fs *fs)
 	unsigned n = 0;
 
 	pthread_mutex_lock(&fs->lock);
-	for (uint16_t i = b->dir[0].newer, next; i != 0 && n < ARRAY_LEN(fd); i = next) {
+	for (uint16_t i = b->dir[0].newer; i != 0 && n < ARRAY_LEN(fd); i = b->dir[i].newer) {
 		struct node *owner = node_get(fs->nodes, b->dir[i].node);
-		const uint16_t last = b->count;
 
-		next = b->dir[i].newer;
-		if (b->dir[i].users > 0 || b->dir[last].users > 0)
+		if (b->dir[i].users > 0 || b->dir[i].fd < 0)
 			continue;
 		if (owner != NULL)
 			owner->open_dir = 0;
 		fd[n++] = b->dir[i].fd;
-		unlink_entry(b, i);
-		b->count--;
-		if (i == last)
-			continue;
-		/* the last entry moves here, so that entries stay without gaps */
-		b->dir[i] = b->dir[last];
-		b->dir[b->dir[i].newer].older = i;
-		b->dir[b->dir[i].older].newer = i;
-		owner = node_get(fs->nodes, b->dir[i].node);
-		if (owner != NULL)
-			owner->open_dir = i;
-		if (next == last)
-			next = i;
+		b->dir[i].fd = -1;
+		b->dir[i].node = 0;
 	}
 	pthread_mutex_unlock(&fs->lock);
 	for (unsigned i = 0; i < n; i++)
@@ -247,7 +232,7 @@ static bool close_some(struct fs *fs)
 	return n > 0;
 }
 
-static bool out_of_files(struct fs *fs, int r)
+bool backing_made_room(struct fs *fs, int r)
 {
 	return (r == -EMFILE || r == -ENFILE) && close_some(fs);
 }
@@ -336,7 +321,7 @@ static int walk_down(struct fs *fs, const struct dir_way *w)
 		end = text + strlen(text);
 		do
 			fd = fdio_openat2(from, text, DIR_FLAGS, BENEATH);
-		while (fd < 0 && out_of_files(fs, -errno));
+		while (fd < 0 && backing_made_room(fs, -errno));
 		if (fd < 0)
 			return -errno;
 		mem_cleanup_fd(&at);
@@ -482,7 +467,7 @@ static int reach_names(struct fs *fs, uint64_t node, const struct reach *want)
 		if (r == 0) {
 			do
 				r = reach_name(want, dir.fd, name, &key);
-			while (out_of_files(fs, r));
+			while (backing_made_room(fs, r));
 			backing_put_dir(fs, &dir);
 		}
 		if (!is_lost(r))

@@ -25,7 +25,6 @@ struct open_dir {
 /* Guarded by the lock of the file system. */
 struct backing {
 	int root;
-	int proc;	      /* /proc/self/fd; -1: /proc is not mounted */
 	struct open_dir *dir; /* 1 to room; entry 0 is the end of the list in both directions */
 	uint16_t room, count; /* entries beyond count were never used */
 	uint64_t renames_begun, renames_done;
@@ -54,6 +53,8 @@ void backing_put_dir(struct fs *fs, struct backing_dir *d);
 int backing_open(struct fs *fs, uint64_t node, int flags);
 /* The attributes of the node's object. */
 int backing_stat(struct fs *fs, uint64_t node, struct statx *st);
+/* Whether r means that no descriptor is left and some directories could be closed: try again. */
+bool backing_made_room(struct fs *fs, int r);
 /* "/proc/self/fd/N", for calls that have no other way to an O_PATH descriptor. */
 #define BACKING_PROC_PATH 32
 void backing_proc_path(char path[BACKING_PROC_PATH], int fd);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 struct tree {
@@ -240,6 +241,57 @@ static void fil_7_unknown_ids_are_errors(void **state)
 	tree_teardown(&t);
 }
 
+static void fil_7_a_file_is_made_where_a_fifo_came(void **state)
+{
+	const struct fuse_create_in in = {.flags = O_RDWR, .mode = S_IFREG | 0600};
+	struct fs_counts c;
+	struct tree t;
+
+	tree_setup(&t, 0);
+	assert_int_equal(mkfifoat(t.root, "f", 0600), 0);
+	assert_int_equal(call(&t, FUSE_CREATE, NODE_ROOT, &in, "f", NULL), ESTALE);
+	fs_counts(t.fs, &c);
+	assert_int_equal(c.handles, 0);
+	assert_int_equal(c.nodes, 1);
+	tree_teardown(&t);
+}
+
+/* Directories that are not in use make room for files. */
+static void fil_7_no_descriptor_is_left(void **state)
+{
+	const struct fuse_create_in in = {.flags = O_RDWR, .mode = S_IFREG | 0600};
+	struct rlimit old, few = {.rlim_cur = 256};
+	struct fs_counts c;
+	struct tree t;
+	uint64_t last = 0;
+	int fd[256], n = 0, e;
+
+	tree_setup(&t, 0);
+	for (char name[] = "a"; name[0] <= 'h'; name[0]++) {
+		assert_int_equal(mkdirat(t.root, name, 0700), 0);
+		last = look_up(&t, NODE_ROOT, name, NULL);
+		look_up(&t, last, "none", &e); /* opens it */
+		assert_int_equal(e, ENOENT);
+	}
+	fs_counts(t.fs, &c);
+	assert_int_equal(c.open_dirs, 8);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few.rlim_max = old.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while ((fd[n] = dup(t.root)) >= 0)
+		n++;
+	e = call(&t, FUSE_CREATE, last, &in, "f", NULL);
+	while (n > 0)
+		close(fd[--n]);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(e, 0);
+	fs_counts(t.fs, &c);
+	assert_int_equal(c.open_dirs, 1); /* the one in use */
+	look_up(&t, look_up(&t, NODE_ROOT, "b", NULL), "none", &e);
+	assert_int_equal(e, ENOENT);
+	tree_teardown(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +300,8 @@ int main(void)
 		cmocka_unit_test(fil_7_what_took_the_place_of_a_directory_is_not_entered),
 		cmocka_unit_test(fil_7_unlinked_files_and_swapped_ones),
 		cmocka_unit_test(fil_7_unknown_ids_are_errors),
+		cmocka_unit_test(fil_7_a_file_is_made_where_a_fifo_came),
+		cmocka_unit_test(fil_7_no_descriptor_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,9 +181,9 @@ void fs_attach(struct fs *fs, struct fs_transport *t)
 void fs_counts(struct fs *fs, struct fs_counts *out)
 {
 	pthread_mutex_lock(&fs->lock);
-	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes),
-				  .handles = fs->handles,
-				  .open_dirs = fs->backing.count};
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes), .handles = fs->handles};
+	for (unsigned i = 1; i <= fs->backing.count; i++)
+		out->open_dirs += fs->backing.dir[i].fd >= 0;
 	pthread_mutex_unlock(&fs->lock);
 }
 

@@ -175,6 +175,8 @@ static int enter_open(struct fs *fs, const struct fs_request *q, int fd, struct 
 
 	if (statx(fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
 		result = -errno;
+	else if (!S_ISREG(st.stx_mode)) /* the kernel would never close it */
+		result = -ESTALE;
 	else
 		result = fs_enter(fs, q->node, q->name[0], &st, &out->entry);
 	if (result < 0) {
@@ -200,9 +202,12 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		return result;
 	caller_enter(fs, q);
 	caller_drop_fsetid(fs, kill && (in->flags & O_TRUNC));
-	fd = openat(dir.fd, q->name[0], flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		    in->mode & ~in->umask & 07777);
-	result = fd < 0 ? -errno : 0;
+	do {
+		fd = openat(dir.fd, q->name[0],
+			    flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+			    in->mode & ~in->umask & 07777);
+		result = fd < 0 ? -errno : 0;
+	} while (backing_made_room(fs, result));
 	caller_keep_fsetid(fs, kill && (in->flags & O_TRUNC));
 	caller_leave(fs);
 	backing_put_dir(fs, &dir);
@@ -221,8 +226,11 @@ int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	if (result < 0)
 		return result;
 	caller_enter(fs, q);
-	fd = openat(dir.fd, ".", flags | O_TMPFILE | O_CLOEXEC, in->mode & ~in->umask & 07777);
-	result = fd < 0 ? -errno : 0;
+	do {
+		fd = openat(dir.fd, ".", flags | O_TMPFILE | O_CLOEXEC,
+			    in->mode & ~in->umask & 07777);
+		result = fd < 0 ? -errno : 0;
+	} while (backing_made_room(fs, result));
 	caller_leave(fs);
 	backing_put_dir(fs, &dir);
 	return result < 0 ? result : enter_open(fs, q, fd, r);
