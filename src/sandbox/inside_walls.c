@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The walls besides the mounts: Landlock, limits, network, host name, filter. */
 #include "base/mem.h"
+#include "base/path.h"
 #include "sandbox/inside.h"
 #include "sandbox/landlock.h"
 #include "sandbox/seccomp.h"
@@ -109,13 +110,21 @@ static struct landlock_ask list_rules(const struct inside *in, struct landlock_r
 	return ask;
 }
 
+/* Whether trees of a list come with the session; the workspace has a rule of its own. */
+static bool comes_late(const struct strv *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (!path_within(list->v[i], "/" INSIDE_WORKSPACE))
+			return true;
+	return false;
+}
+
 int inside_rules(struct inside *in, struct err *err)
 {
 	cleanup_free struct landlock_rule *rules = NULL;
 	const struct landlock_ask ask = list_rules(in, &rules);
 
-	/* Trees of these lists come with the session. */
-	if (in->plan.passthrough_paths.n + in->plan.monitored_paths.n > 0)
+	if (comes_late(&in->plan.passthrough_paths) || comes_late(&in->plan.monitored_paths))
 		return 0;
 	return landlock_prepare(&ask, &in->ruleset_fd, &in->walls, err);
 }

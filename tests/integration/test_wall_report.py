@@ -5,6 +5,7 @@ configuration lets it), and what is reported is what a process inside finds.
 A raising system call is made to fail by a seccomp filter that is put on agentsh-init, or on the whole server, by a
 small program in its place that then executes the real one. The programs are those of the release build."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -288,3 +289,19 @@ def test_sbx_5_a_session_without_landlock_is_not_made(injected, kind):
     server = injected(kind, "landlock_restrict_self")
     a = server.post("/api/v1/sessions", {"workspace": str(server.workspace())})
     assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "landlock"), a.body
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server prepares sandboxes")
+def test_prf_2_a_prepared_sandbox_has_its_landlock_rules(new_server):
+    def rulesets():
+        found = 0
+        for pid in harness.descendants_of(server.pid):
+            with contextlib.suppress(OSError):
+                found += sum("landlock" in os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir())
+        return found
+
+    server = new_server(config={"sandbox": {"pool_size": 2}})
+    harness.wait_for(lambda: rulesets() == 2, "two sandboxes are prepared")
+    session = server.session()
+    assert session.out("echo x > made && cat made; echo x > /etc/made || echo shut").split() == ["x", "shut"]
+    harness.wait_for(lambda: rulesets() == 2, "a third one is prepared, and the session has kept none")
