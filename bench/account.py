@@ -18,7 +18,6 @@ EXECS = 400  # for CPU time
 TRACED = 100  # for system calls
 MOST_CALLS = 12  # shown of each process
 RUNS = 100  # of `agentsh run`
-REST_S = 0.05  # until the pool is full again
 SETTLE_S = 0.5  # after an answer our processes may still write
 TICK = os.sysconf("SC_CLK_TCK")
 LEADERS = "init and leaders"
@@ -112,13 +111,24 @@ def show_calls(server, session, run, names):
         note(f"system calls of the {name}", f"{calls.total() / n:8.1f}: {most}")
 
 
+def wait_until_idle(used):
+    """After an answer our processes may still write."""
+    seen = [None]
+
+    def rests():
+        seen.append(used())
+        return seen[-1] == seen[-2]
+
+    harness.wait_for(rests, "our processes rest")
+
+
 def show_threads(server, clients=32, seconds=4):
     """CPU time of each thread of the API process for one exec of many clients."""
     tasks = sorted(Path(f"/proc/{server.api_pid()}/task").iterdir())
     used = lambda: [int((t / "schedstat").read_text().split()[0]) / 1e3 for t in tasks]  # noqa: E731
     before, wanted = used(), json.dumps({"workspace": str(server.workspace())})
     r = lines(BENCH / "bench_exec", "clients", clients, seconds, server.socket, wanted)[0]
-    time.sleep(SETTLE_S)
+    wait_until_idle(used)
     note("commands", f"{r['ours_per_s']}/s of {r['native_per_s']}/s")
     for name, a, b in zip(("loop", "checkpoints", "commits"), before, used(), strict=True):
         note(f"CPU of the API process, {name}", f"{(b - a) / (r['ours_per_s'] * seconds):8.1f} us")
@@ -132,10 +142,10 @@ def profile_run(server):
         own = run_time(server.pid), run_time(server.api_pid()), reaped_time(server.pid)
         return (cli.ru_utime + cli.ru_stime, *own)
 
-    before = used()
+    before, pool = used(), len(server.warden_pids())
     for _ in range(RUNS):
         subprocess.run([harness.AGENTSH, "run", "--", "/bin/true"], check=True)
-        time.sleep(REST_S)
+        harness.wait_for(lambda: len(server.warden_pids()) >= pool, "the pool is full again")
     for name, a, b in zip(
         ("CLI", "launcher", "API process", "sandbox, with its refill"), before, used(), strict=True
     ):

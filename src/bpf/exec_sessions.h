@@ -25,7 +25,7 @@ void exec_check_close(struct exec_check *check);
  * is the session's own map, for the warden; the caller owns it. Needs CAP_BPF. Waits until every
  * processor sees the change: some 10 to 30 ms. */
 int exec_sessions_add(const struct exec_check *check, pid_t init, int *wants, struct err *err);
-/* Removes the entries whose namespaces have gone, at most 256 of them; waits as long, once for all.
+/* Removes at most 256 entries of namespaces that have gone; waits as long, once for all.
  * An entry is never removed while a process of its session may still live. */
 void exec_sessions_sweep(int sessions);
 /* For the launcher, before it forks a stub: whether that one is to sweep. idle: no client waits for

@@ -172,7 +172,7 @@ static void start_stranger(void)
 		close(begin[i]);
 }
 
-/* POL-4: a process of the session whose exec was not decided does not run, and is recorded. */
+/* POL-4: an exec of the session that was not decided does not run, and is recorded. */
 static void pol_4_an_exec_without_a_decision_is_killed(void **state)
 {
 	start_stranger();
@@ -231,7 +231,8 @@ static int guest_after_a_failure(void *arg)
 	return KIT_BROKEN;
 }
 
-/* POL-4: also if the thread that failed never sleeps again; if it does, there is no wait. */
+/* POL-4: the same if the thread of the failed exec never sleeps again; if it sleeps, no other
+ * thread waits. */
 static void pol_4_a_failed_exec_does_not_hold_other_threads(void **state)
 {
 	kit_copy("/usr/bin/true", "broken", 0755);

@@ -72,7 +72,7 @@ static bool settle(struct exec_control *c, struct exec_case *k, bool left)
 	return true;
 }
 
-/* The kernel has killed a process whose exec was never let go; 0: not known which. */
+/* The kernel has killed a process because its exec was never let go; 0: not known which. */
 static void record_stranger(struct exec_control *c, pid_t pid, const struct exec_want *want)
 {
 	struct exec_case *k =

@@ -127,7 +127,7 @@ static void fil_7_directories_are_reached_without_being_open(void **state)
 	tree_teardown(&t);
 }
 
-/* FIL-7: 4,000 levels, whose path is longer than any that a system call takes. */
+/* FIL-7: the path of 4,000 levels is longer than any that a system call takes. */
 static void fil_7_four_thousand_levels(void **state)
 {
 	const char *name = "a_directory_with_a_name_of_ordinary_length";
