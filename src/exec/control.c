@@ -479,6 +479,13 @@ static void turn(struct listener *l, void *arg)
 	retry_deferred(c);
 }
 
+static void begin(void *arg)
+{
+	const struct exec_control *c = arg;
+
+	actor_table_own(c->setup.actors, gettid());
+}
+
 static void end(void *arg)
 {
 	struct exec_control *c = arg;
@@ -486,13 +493,15 @@ static void end(void *arg)
 
 	LIST_FOREACH (k, &c->cases, link)
 		gate_gone(c->setup.gate, &k->gate);
+	actor_table_disown(c->setup.actors, gettid());
 }
 
 struct listener_handler exec_control_handler(struct exec_control *c)
 {
 	static const int calls[] = {SYS_execve, SYS_execveat};
 
-	return (struct listener_handler){calls, ARRAY_LEN(calls), on_exec, under_way, turn, end, c};
+	return (struct listener_handler){
+		calls, ARRAY_LEN(calls), begin, on_exec, under_way, turn, end, c};
 }
 
 /* ---- the face ---- */

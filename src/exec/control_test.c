@@ -42,6 +42,7 @@ static void pol_4_one_exec_is_one_record(void **state)
 	assert_int_equal(kit.record[0].flags, 0);
 	assert_false(kit.record[0].cut);
 	assert_true(kit.record[0].latency_us > 0);
+	assert_true(kit.record[0].own);
 }
 
 static void pol_4_a_denied_program_is_eacces(void **state)

@@ -32,7 +32,8 @@ struct actor_head {
 };
 struct actor_map {
 	uint64_t sequence;
-	uint64_t pid_namespace; /* the inode of /proc/self/ns/pid in the warden; never changes */
+	uint64_t pid_namespace;	  /* the inode of /proc/self/ns/pid in the warden; never changes */
+	pid_t own[ACTOR_OWN_MAX]; /* 0: free; each is read and written by itself */
 	struct actor_head head;
 	struct actor_entry entry[ACTOR_ENTRIES];
 };
@@ -184,6 +185,29 @@ void actor_table_over(struct actor_table *t, uint32_t spawn, bool orphans)
 	head.orphans |= orphans;
 	publish(t, &head, i, &t->map->entry[head.count]);
 	pthread_mutex_unlock(&t->lock);
+}
+
+/* The first place that holds `old` gets `new`. */
+static void replace_own(struct actor_table *t, pid_t old, pid_t new)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (i < ACTOR_OWN_MAX && t->map->own[i] != old)
+		i++;
+	ensure(i < ACTOR_OWN_MAX);
+	__atomic_store_n(&t->map->own[i], new, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void actor_table_own(struct actor_table *t, pid_t tid)
+{
+	replace_own(t, 0, tid);
+}
+
+void actor_table_disown(struct actor_table *t, pid_t tid)
+{
+	replace_own(t, tid, 0);
 }
 
 static int open_map(struct actor_table *t, struct err *err)
@@ -421,6 +445,14 @@ bool actor_find(struct actor_reader *r, const struct actor_query *q, struct acto
 	out->spawn = e->spawn;
 	memcpy(out->command_id, e->command_id, sizeof(out->command_id));
 	return true;
+}
+
+bool actor_reader_is_own(const struct actor_reader *r, pid_t tid)
+{
+	for (size_t i = 0; i < ACTOR_OWN_MAX; i++)
+		if (tid != 0 && __atomic_load_n(&r->map->own[i], __ATOMIC_ACQUIRE) == tid)
+			return true;
+	return false;
 }
 
 static struct actor_reader *new_reader(struct actor_table *t, const struct actor_map *map)

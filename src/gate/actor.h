@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define ACTOR_OWN_MAX 32    /* threads of agentsh's own */
 #define ACTOR_ENTRIES 16384 /* a command beyond so many at a time is not in the table */
 
 /* ---- the writer, in the warden; its functions may be called from any thread ---- */
@@ -39,6 +40,11 @@ pid_t actor_table_initial(struct actor_table *t, uint32_t spawn, pid_t initial);
 /* The leader has sent a message. A start time that is missing on one side is taken from the
  * other. */
 void actor_table_started(struct actor_table *t, uint32_t spawn, struct actor_leader *leader);
+/* A thread of agentsh's own: it belongs to no command, and no policy decides what it does. A thread
+ * of the warden notes itself when it starts and is forgotten when it ends; init is noted by its
+ * pid. */
+void actor_table_own(struct actor_table *t, pid_t tid);
+void actor_table_disown(struct actor_table *t, pid_t tid);
 /* The command is over. orphans: some of its processes may live on. */
 void actor_table_over(struct actor_table *t, uint32_t spawn, bool orphans);
 
@@ -68,3 +74,6 @@ struct actor {
  * another process: the table does not have the answer; ask the warden. While one command runs alone
  * this makes no system call. */
 bool actor_find(struct actor_reader *r, const struct actor_query *q, struct actor *out);
+/* Whether this is a thread of agentsh's own, see actor_table_own. Any thread; makes no system
+ * call. */
+bool actor_reader_is_own(const struct actor_reader *r, pid_t tid);

@@ -574,6 +574,24 @@ static void evt_1_a_reader_must_fit_the_table(void **state)
 	assert_null(r);
 }
 
+/* EVT-1: every reader knows the threads of agentsh's own, and forgets one that has ended. */
+static void evt_1_own_threads_are_known(void **state)
+{
+	assert_false(actor_reader_is_own(f.other, gettid()));
+	assert_false(actor_reader_is_own(f.other, 0));
+	actor_table_own(f.table, gettid());
+	for (pid_t i = 1; i < ACTOR_OWN_MAX; i++)
+		actor_table_own(f.table, UNUSED_PID + i);
+	assert_true(actor_reader_is_own(f.other, gettid()));
+	assert_true(actor_reader_is_own(f.warden, UNUSED_PID + ACTOR_OWN_MAX - 1));
+	assert_false(actor_reader_is_own(f.other, UNUSED_PID));
+	actor_table_disown(f.table, UNUSED_PID + 3);
+	assert_false(actor_reader_is_own(f.other, UNUSED_PID + 3));
+	assert_true(actor_reader_is_own(f.other, UNUSED_PID + 4));
+	actor_table_own(f.table, UNUSED_PID); /* in the free place */
+	assert_true(actor_reader_is_own(f.other, UNUSED_PID));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -591,6 +609,7 @@ int main(void)
 		TEST(evt_1_a_torn_table_is_not_guessed_from),
 		TEST(evt_1_others_cannot_write),
 		TEST(evt_1_a_reader_must_fit_the_table),
+		TEST(evt_1_own_threads_are_known),
 	};
 
 	return cmocka_run_group_tests_name("actor", tests, NULL, NULL);

@@ -128,6 +128,9 @@ static void *run(void *arg)
 	bool alive = true;
 
 	prctl(PR_SET_NAME, "listener", 0, 0, 0);
+	for (size_t i = 0; i < l->nhandlers; i++)
+		if (l->handlers[i].begin != NULL)
+			l->handlers[i].begin(l->handlers[i].arg);
 	while (alive && !atomic_load(&l->stopping)) {
 		int timeout_ms = -1;
 		size_t n = 0;

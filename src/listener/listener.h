@@ -19,6 +19,7 @@ struct listener;
 struct listener_handler {
 	const int *calls; /* numbers of its system calls; borrowed */
 	size_t ncalls;
+	void (*begin)(void *arg); /* the thread starts; may be NULL */
 	void (*on)(struct listener *l, const struct seccomp_notif *n, void *arg);
 	/* The next two may be NULL. under_way writes the descriptors that the handler waits for,
 	 * at most room, lowers *timeout_ms (-1: none), and returns the count; 0: nothing is under

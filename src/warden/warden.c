@@ -309,6 +309,8 @@ static int open_gate(struct warden *w, struct err *err)
 	if (r == 0)
 		r = actor_table_open(&w->commands.actors, err);
 	if (r == 0) {
+		actor_table_own(w->commands.actors, gettid());
+		actor_table_own(w->commands.actors, w->args->init_pid);
 		w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (w->wake_fd < 0)
 			r = err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");

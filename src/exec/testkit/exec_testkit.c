@@ -69,8 +69,11 @@ void kit_record(void *arg, const struct gate_case *k, const struct gate_report *
 		const struct event *e)
 {
 	const struct op *op = k->op;
+	struct actor_reader *reader = actor_reader_new(kit.actors);
+	const bool own = actor_reader_is_own(reader, gettid());
 	struct kit_record *r;
 
+	actor_reader_free(reader);
 	pthread_mutex_lock(&kit.lock);
 	if (!k->initial)
 		kit.count[rep->outcome]++;
@@ -80,6 +83,7 @@ void kit_record(void *arg, const struct gate_case *k, const struct gate_report *
 					 .decision = k->verdict.decision,
 					 .outcome = rep->outcome,
 					 .initial = k->initial,
+					 .own = own,
 					 .pid = (pid_t)e->pid,
 					 .ppid = (pid_t)e->exec_ppid,
 					 .argc = op->exec.argc,

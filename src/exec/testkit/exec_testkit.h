@@ -49,6 +49,7 @@ struct kit_record {
 	enum decision decision;
 	enum gate_outcome outcome;
 	bool initial;
+	bool own; /* written by a thread that the actor table knows as agentsh's own */
 	char command_id[ID_MAX + 1];
 	pid_t pid, ppid;
 	size_t argc;
