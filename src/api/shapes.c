@@ -111,7 +111,9 @@ const struct shape shape_output = {
 
 /* ---- events ---- */
 
-PART(operation, INT("bytes", 0), INT("offset", 0), STR("flags", L | M));
+PART(operation, INT("bytes", M), INT("offset", M), STR("to", M), STR("error", M),
+     STR("flags", L | M));
+PART(metadata, STR("file_type", M), INT("file_size_before", M), INT("file_size_after", M));
 PART(connection, STR("remote_addr", 0), INT("remote_port", 0), INT("local_port", 0),
      STR("protocol", M), INT("bytes_sent", 0), INT("bytes_received", 0));
 PART(dns, STR("domain", 0), STR("type", M), STR("resolved_from", M));
@@ -134,8 +136,8 @@ const struct shape shape_event = {
 	     OBJ("operation", M, operation), OBJ("connection", M, connection), OBJ("dns", M, dns),
 	     OBJ("tls", M, tls), OBJ("exec", M, exec), OBJ("state", M, change), STR("reason", M),
 	     OBJ("command", M, command), OBJ("resource", M, resource), STR("decision", M),
-	     OBJ("policy", M, verdict), INT("latency_us", M), STR("request_id", M),
-	     STR("trace_id", M))};
+	     OBJ("policy", M, verdict), INT("latency_us", M), OBJ("metadata", M, metadata),
+	     STR("request_id", M), STR("trace_id", M))};
 const struct shape shape_events = {"Events",
 				   ROWS(OBJ("events", L, shape_event), STR("next", 0),
 					INT("total", 0), BOOL("total_exact"), BOOL("partial"))};

@@ -269,9 +269,21 @@ static uint32_t type_of(const struct op *op)
 
 static void fill_op(const struct op *op, const struct gate_report *r, struct event *e)
 {
-	e->type = type_of(op);
+	e->type = r->type != 0 ? r->type : type_of(op);
 	if (op->class == OP_FILE) {
 		e->path = event_lend(op->file.path);
+		e->real_path = event_lend(r->real_path);
+		e->op_to = event_lend(r->to);
+		e->op_flags = event_lend(r->flags);
+		e->op_error = (uint32_t)r->error;
+		e->op_has = (r->has_bytes ? EVENT_HAS_BYTES : 0U) |
+			    (r->has_offset ? EVENT_HAS_OFFSET : 0U) |
+			    (r->has_sizes ? EVENT_HAS_SIZES : 0U);
+		e->op_bytes = r->bytes;
+		e->op_offset = r->offset;
+		e->file_type = event_lend(r->file_type);
+		e->size_before = r->size_before;
+		e->size_after = r->size_after;
 	} else if (op->class == OP_DNS) {
 		e->dns_domain = event_lend(op->dns.name);
 	} else if (op->class == OP_NET) {
@@ -307,7 +319,7 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 			  .request_id = event_lend(k->request_id),
 			  .pid = (uint32_t)k->actor.pid,
 			  .exec_ppid = (uint32_t)k->actor.ppid,
-			  .count = 1,
+			  .count = r->count != 0 ? r->count : 1,
 			  .latency_us = r->latency_us};
 
 	fill_op(k->op, r, &e);
@@ -320,7 +332,7 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	e.policy_rule = event_lend(v->rule);
 	e.policy_version = event_lend(policy_version(g->policy));
 	e.approved = v->decision == DECISION_approve && verdict_allows(v) && !v->shadow;
-	if (verdict_redirects(v))
+	if (verdict_redirects(v) && e.real_path == NULL)
 		e.real_path = event_lend(v->target);
 	if (!verdict_allows(v)) {
 		describe(g, &now, &d);

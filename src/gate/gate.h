@@ -140,6 +140,15 @@ struct gate_report {
 	const char *verified; /* "bpf", "stop" or "initial"; NULL: execs are not watched */
 	const char *loaded;   /* GATE_MISMATCHED: the program that the kernel loaded, if known */
 	bool same_program;    /* GATE_MISMATCHED: only its arguments were others */
+	/* of a file operation */
+	uint32_t type;			    /* enum event_type; 0: the usual one of the operation */
+	const char *real_path, *to, *flags; /* as in struct event */
+	int error;			    /* errno that the caller got; 0: none */
+	bool has_bytes, has_offset, has_sizes;
+	uint64_t bytes, offset;
+	const char *file_type;
+	uint64_t size_before, size_after;
+	uint32_t count; /* folded repeats; 0: 1 */
 };
 /* Hands the event to the sink; once per operation. */
 void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r);

@@ -3,6 +3,7 @@
 #include "base/fdio.h"
 #include "gate/gate.h"
 #include "policy/testkit/policy_testkit.h"
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -22,7 +23,7 @@ static struct {
 	struct gate *g;
 	/* of the last event */
 	unsigned settled;
-	char decision[16], effective[16], rule[32], reason[64], json[1024];
+	char decision[16], effective[16], rule[32], reason[64], json[1024], file[1024];
 	char command_id[32], real_path[64], path[64], verified[16], loaded[64];
 	uint32_t pid, type;
 	uint64_t latency_us;
@@ -71,6 +72,11 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 	t.denied = e->denied_op != NULL;
 	t.approved = e->approved != 0;
 	t.json[0] = '\0';
+	if (e->path != NULL) {
+		event_format(e, &b);
+		copy(t.file, sizeof(t.file), b.data);
+		buf_clear(&b);
+	}
 	if (t.denied) {
 		denial_format(&d, &JW(&b));
 		copy(t.json, sizeof(t.json), b.data);
@@ -238,6 +244,39 @@ static void pol_4_a_file_operation_has_an_event_of_its_kind(void **state)
 	assert_int_equal(t.type, EVENT_dir_list);
 	assert_string_equal(t.path, "/workspace");
 	assert_string_equal(t.command_id, "");
+}
+
+static void fil_2_an_event_says_what_a_file_operation_did(void **state)
+{
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_write, "/workspace/a.py"}};
+	struct gate_case k = {.op = &op};
+	struct gate_report r = {.outcome = GATE_FAILED,
+				.type = EVENT_file_xattr,
+				.real_path = "/home/user/a.py",
+				.to = "/workspace/b.py",
+				.flags = "O_WRONLY|O_TRUNC",
+				.error = ENOSPC,
+				.has_bytes = true,
+				.has_sizes = true,
+				.file_type = "text/x-python",
+				.size_before = 3,
+				.count = 4};
+
+	gate_settle(t.g, &k, &r);
+	assert_non_null(strstr(t.file, "\"type\":\"file_xattr\""));
+	assert_non_null(strstr(t.file, "\"count\":4,\"path\":\"/workspace/a.py\","
+				       "\"real_path\":\"/home/user/a.py\",\"operation\":"
+				       "{\"bytes\":0,\"to\":\"/workspace/b.py\","
+				       "\"error\":\"ENOSPC\",\"flags\":"
+				       "[\"O_WRONLY\",\"O_TRUNC\"]}"));
+	assert_non_null(strstr(t.file, "\"metadata\":{\"file_type\":\"text/x-python\","
+				       "\"file_size_before\":3,\"file_size_after\":0}"));
+	r = (struct gate_report){
+		.outcome = GATE_DONE, .bytes = 7, .has_bytes = true, .has_offset = true};
+	gate_settle(t.g, &k, &r);
+	assert_non_null(strstr(t.file, "\"type\":\"file_write\""));
+	assert_non_null(strstr(t.file, "\"operation\":{\"bytes\":7,\"offset\":0},"));
+	assert_null(strstr(t.file, "metadata"));
 }
 
 /* ---- approve ---- */
@@ -496,6 +535,7 @@ int main(void)
 		PLAIN(pol_2_the_event_of_a_redirect_says_what_runs),
 		PLAIN(pol_4_what_cannot_be_enforced_is_refused_by_the_gate),
 		PLAIN(pol_4_a_file_operation_has_an_event_of_its_kind),
+		PLAIN(fil_2_an_event_says_what_a_file_operation_did),
 		PLAIN(pol_2_an_approve_without_an_approver_is_a_denial),
 		PLAIN(pol_2_an_approve_in_shadow_mode_goes_ahead),
 		ASKED(pol_2_a_resume_runs_on_the_thread_that_asked),

@@ -79,6 +79,12 @@ static const struct field rows[] = {
 	U32(approved),
 	STR(exec_verified, MAX_WORD),
 	STR(exec_loaded, MAX_EXEC_PATH),
+	STR(op_to, MAX_PATH),
+	U32(op_has),
+	U32(op_error),
+	STR(file_type, MAX_RULE),
+	U64(size_before),
+	U64(size_after),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 

@@ -40,6 +40,10 @@ enum event_type {
 };
 enum event_class { EVENT_CLASS_OTHER, EVENT_CLASS_FILE, EVENT_CLASS_NETWORK, EVENT_CLASS_EXEC };
 
+/* The numbers of a file operation that are known. A number that is not 0 is known without its bit:
+ * older versions have no bits. */
+enum event_has { EVENT_HAS_BYTES = 1, EVENT_HAS_OFFSET = 2, EVENT_HAS_SIZES = 4 };
+
 struct event {
 	uint64_t seq; /* given by the store, 0 before */
 	uint32_t schema;
@@ -53,7 +57,12 @@ struct event {
 	char *decision, *policy_decision, *policy_effective, *policy_rule, *policy_version;
 	/* file */
 	char *path, *real_path, *op_flags; /* op_flags: "O_WRONLY|O_TRUNC" */
+	char *op_to;			   /* the second path of a rename, link or symlink */
+	uint32_t op_has;		   /* bit set of enum event_has */
+	uint32_t op_error; /* errno of an operation that failed; 0: it did not fail */
 	uint64_t op_bytes, op_offset;
+	char *file_type; /* MIME type */
+	uint64_t size_before, size_after;
 	/* network */
 	char *remote_addr, *protocol, *dns_domain, *dns_type, *dns_from, *tls_sni, *tls_version;
 	uint32_t remote_port, local_port;
@@ -91,7 +100,7 @@ static inline char *event_lend(const char *s)
 }
 
 #define EVENT_MAX \
-	20480 /* packed bytes; longer paths and argv are cut and end in "…#" + 16 hex digits */
+	24576 /* packed bytes; longer paths and argv are cut and end in "…#" + 16 hex digits */
 extern const struct fields event_fields;
 
 const char *event_type_name(enum event_type t);

@@ -18,16 +18,24 @@ static void number(struct jw *w, const char *key, uint64_t v)
 
 static void format_file(struct jw *w, const struct event *e)
 {
+	const bool bytes = (e->op_has & EVENT_HAS_BYTES) || e->op_bytes != 0;
+	const bool offset = (e->op_has & EVENT_HAS_OFFSET) || e->op_offset != 0;
+
 	text(w, "path", e->path);
 	text(w, "real_path", e->real_path);
-	/* these operations are about bytes, so that zero is a number too */
-	if (e->op_flags == NULL && e->op_bytes == 0 && e->op_offset == 0 &&
-	    e->type != EVENT_file_read && e->type != EVENT_file_write &&
-	    e->type != EVENT_file_truncate)
+	if (e->op_to == NULL && e->op_flags == NULL && e->op_error == 0 && !bytes && !offset)
 		return;
 	jw_kobj(w, "operation");
-	number(w, "bytes", e->op_bytes);
-	number(w, "offset", e->op_offset);
+	if (bytes)
+		number(w, "bytes", e->op_bytes);
+	if (offset)
+		number(w, "offset", e->op_offset);
+	text(w, "to", e->op_to);
+	if (e->op_error != 0) {
+		const char *name = strerrorname_np((int)e->op_error);
+
+		jw_kstr(w, "error", name != NULL ? name : "EIO");
+	}
 	if (e->op_flags != NULL) {
 		jw_karr(w, "flags"); /* of "O_WRONLY|O_TRUNC" */
 		for (const char *s = e->op_flags; *s != '\0';) {
@@ -37,6 +45,21 @@ static void format_file(struct jw *w, const struct event *e)
 			s += n + (s[n] == '|');
 		}
 		jw_arr_end(w);
+	}
+	jw_obj_end(w);
+}
+
+static void format_metadata(struct jw *w, const struct event *e)
+{
+	const bool sizes = e->op_has & EVENT_HAS_SIZES;
+
+	if (e->file_type == NULL && !sizes)
+		return;
+	jw_kobj(w, "metadata");
+	text(w, "file_type", e->file_type);
+	if (sizes) {
+		number(w, "file_size_before", e->size_before);
+		number(w, "file_size_after", e->size_after);
 	}
 	jw_obj_end(w);
 }
@@ -169,6 +192,7 @@ void event_format(const struct event *e, struct buf *out)
 	format_decision(&w, e);
 	if (e->latency_us != 0)
 		number(&w, "latency_us", e->latency_us);
+	format_metadata(&w, e);
 	text(&w, "request_id", e->request_id);
 	text(&w, "trace_id", e->trace_id);
 	jw_obj_end(&w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
 #include "model/event.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -162,6 +163,9 @@ static void evt_1_a_file_event_is_field_for_field_as_documented(void **state)
 		.op_flags = arg("O_WRONLY|O_TRUNC"),
 		.op_bytes = 1024,
 		.op_offset = 8,
+		.op_has = EVENT_HAS_SIZES,
+		.file_type = arg("text/x-python"),
+		.size_after = 1032,
 	};
 
 	assert_json(&e,
@@ -173,8 +177,9 @@ static void evt_1_a_file_event_is_field_for_field_as_documented(void **state)
 		    "\"O_TRUNC\"]},\"decision\":\"allow\",\"policy\":{\"decision\":\"approve\","
 		    "\"effective_decision\":\"allow\",\"rule\":\"rule-1\","
 		    "\"version\":\"sha256:00\",\"approval\":{\"required\":true,"
-		    "\"mode\":\"shadow\",\"approval_id\":null}},\"latency_us\":234,\"request_id\":"
-		    "\"req-1\","
+		    "\"mode\":\"shadow\",\"approval_id\":null}},\"latency_us\":234,"
+		    "\"metadata\":{\"file_type\":\"text/x-python\",\"file_size_before\":0,"
+		    "\"file_size_after\":1032},\"request_id\":\"req-1\","
 		    "\"trace_id\":\"trace-1\"}");
 }
 
@@ -188,8 +193,7 @@ static void evt_1_an_approved_operation_was_not_in_shadow_mode(void **state)
 				    .policy_effective = arg("allow"),
 				    .approved = 1},
 		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
-		    "\"type\":\"file_write\",\"count\":1,\"operation\":{\"bytes\":0,"
-		    "\"offset\":0},\"decision\":\"allow\",\"policy\":"
+		    "\"type\":\"file_write\",\"count\":1,\"decision\":\"allow\",\"policy\":"
 		    "{\"decision\":\"approve\",\"effective_decision\":\"allow\",\"approval\":"
 		    "{\"required\":true,\"mode\":\"enforced\",\"approval_id\":null}}}");
 }
@@ -325,16 +329,19 @@ static void evt_1_an_operation_shows_when_any_of_it_applies(void **state)
 		struct event e;
 		const char *want; /* NULL: no operation */
 	} row[] = {
-		{{.type = EVENT_file_read}, "\"operation\":{\"bytes\":0,\"offset\":0}"},
-		{{.type = EVENT_file_write}, "\"operation\":{\"bytes\":0,\"offset\":0}"},
-		{{.type = EVENT_file_truncate}, "\"operation\":{\"bytes\":0,\"offset\":0}"},
 		{{.type = EVENT_file_stat}, NULL},
-		{{.type = EVENT_dir_list, .op_bytes = 1},
-		 "\"operation\":{\"bytes\":1,\"offset\":0}"},
-		{{.type = EVENT_dir_list, .op_offset = 1},
-		 "\"operation\":{\"bytes\":0,\"offset\":1}"},
+		/* nothing is known of its bytes, which is not the same as none */
+		{{.type = EVENT_file_read}, NULL},
+		{{.op_has = EVENT_HAS_BYTES}, "\"operation\":{\"bytes\":0}"},
+		{{.op_has = EVENT_HAS_OFFSET}, "\"operation\":{\"offset\":0}"},
+		{{.op_bytes = 1}, "\"operation\":{\"bytes\":1}"},
+		{{.op_offset = 1}, "\"operation\":{\"offset\":1}"},
+		{{.op_error = ENOENT}, "\"operation\":{\"error\":\"ENOENT\"}"},
+		{{.op_error = 4000}, "\"operation\":{\"error\":\"EIO\"}"},
 	};
-	struct event flags = {.type = EVENT_file_open, .op_flags = arg("")};
+	struct event words = {
+		.type = EVENT_file_open, .op_flags = arg(""), .op_to = arg("/workspace/b")};
+	struct event metadata = {.type = EVENT_file_read, .file_type = arg("text/plain")};
 	struct buf out = {0};
 
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
@@ -346,8 +353,11 @@ static void evt_1_an_operation_shows_when_any_of_it_applies(void **state)
 			assert_null(strstr(out.data, "operation"));
 	}
 	buf_clear(&out);
-	event_format(&flags, &out);
-	assert_non_null(strstr(out.data, "\"operation\":{\"bytes\":0,\"offset\":0,\"flags\":[]}"));
+	event_format(&words, &out);
+	assert_non_null(strstr(out.data, "\"operation\":{\"to\":\"/workspace/b\",\"flags\":[]}"));
+	buf_clear(&out);
+	event_format(&metadata, &out);
+	assert_non_null(strstr(out.data, "\"metadata\":{\"file_type\":\"text/plain\"}"));
 	buf_done(&out);
 }
 
