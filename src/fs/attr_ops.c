@@ -57,7 +57,7 @@ static int change_size(struct fs *fs, const struct fs_request *q, const struct f
 {
 	struct fs_handle *h = in->valid & FATTR_FH ? handle_get(fs, in->fh) : NULL;
 	const bool kill = (in->valid & FATTR_KILL_SUIDGID) != 0;
-	cleanup_fd int own = h == NULL ? backing_open(fs, q->node, O_WRONLY) : -1;
+	cleanup_fd int own = h == NULL ? backing_open(fs, q->node, O_WRONLY | fs_wait_flag(q)) : -1;
 	int result;
 
 	if (h == NULL && own < 0)

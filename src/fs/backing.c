@@ -431,7 +431,8 @@ static int reach_name(const struct reach *want, int dir, const char *name,
 	fd = openat(dir, name, want->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0)
 		return check_fd(fd, key);
-	if (errno != EAGAIN) /* a lease: the open has to wait for its holder */
+	if (errno != EAGAIN ||
+	    want->flags & O_NONBLOCK) /* a lease: its holder has to be waited for */
 		return -errno;
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : reopen(check_fd(fd, key), want->flags);
@@ -502,7 +503,9 @@ int backing_open(struct fs *fs, uint64_t node, int flags)
 		return r < 0 ? -errno : r;
 	}
 	r = reach(fs, node, &want);
-	return r == -ESTALE ? reopen(dup_handle(fs, node), flags) : r;
+	if (r == -ESTALE)
+		r = reopen(dup_handle(fs, node), flags);
+	return r == -EAGAIN ? FS_MUST_WAIT : r;
 }
 
 int backing_stat(struct fs *fs, uint64_t node, struct statx *st)

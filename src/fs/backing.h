@@ -48,8 +48,9 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out);
 void backing_put_dir(struct fs *fs, struct backing_dir *d);
 
 /* A new descriptor of the node's object, or -errno. Never follows a symbolic link and never waits
- * for the other end of a FIFO. O_CREAT, O_EXCL and O_TRUNC are not for this. An object without a
- * name is found by one of its handles. */
+ * for the other end of a FIFO. With O_NONBLOCK it does not wait for the holder of a lease either:
+ * FS_MUST_WAIT. O_CREAT, O_EXCL and O_TRUNC are not for this. An object without a name is found by
+ * one of its handles. */
 int backing_open(struct fs *fs, uint64_t node, int flags);
 /* The attributes of the node's object. */
 int backing_stat(struct fs *fs, uint64_t node, struct statx *st);

@@ -16,6 +16,11 @@ int fs_backing_flags(uint32_t flags)
 	return (int)flags & (O_ACCMODE | O_DSYNC | O_SYNC | O_NOATIME);
 }
 
+int fs_wait_flag(const struct fs_request *q)
+{
+	return q->may_wait ? 0 : O_NONBLOCK;
+}
+
 /* With AUTO_INVAL_DATA the kernel drops cached pages when it sees another mtime or size. */
 uint32_t fs_open_flags(const struct fs *fs)
 {
@@ -24,16 +29,16 @@ uint32_t fs_open_flags(const struct fs *fs)
 
 /* With FUSE_ATOMIC_O_TRUNC the kernel lets the server truncate before it looks whether a process
  * executes the file. An open for writing it has refused before; O_RDONLY | O_TRUNC comes here. */
-static int truncate_read_only(struct fs *fs, uint64_t node)
+static int truncate_read_only(struct fs *fs, const struct fs_request *q)
 {
-	cleanup_fd int fd = backing_open(fs, node, O_WRONLY);
+	cleanup_fd int fd = backing_open(fs, q->node, O_WRONLY | fs_wait_flag(q));
 	const struct fs_handle *h = NULL;
 	struct node *n;
 
 	if (fd < 0)
 		return fd;
 	pthread_mutex_lock(&fs->lock);
-	n = node_get(fs->nodes, node);
+	n = node_get(fs->nodes, q->node);
 	for (h = n != NULL ? n->handles : NULL; h != NULL && !h->executed; h = h->next)
 		;
 	pthread_mutex_unlock(&fs->lock);
@@ -47,14 +52,15 @@ int op_open(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_open_in *in = q->arg;
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
 	struct fuse_open_out *out = reply_room(r, sizeof(*out));
-	int fd = backing_open(fs, q->node, fs_backing_flags(in->flags)), result = 0;
+	int fd = backing_open(fs, q->node, fs_backing_flags(in->flags) | fs_wait_flag(q));
+	int result = 0;
 
 	if (fd < 0)
 		return fd;
 	if (in->flags & O_TRUNC) {
 		caller_drop_fsetid(fs, kill);
 		if ((in->flags & O_ACCMODE) == O_RDONLY)
-			result = truncate_read_only(fs, q->node);
+			result = truncate_read_only(fs, q);
 		else
 			result = ftruncate(fd, 0) < 0 ? -errno : 0;
 		caller_keep_fsetid(fs, kill);

@@ -129,7 +129,7 @@ int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct stat
 	return r;
 }
 
-void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
+void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	fs_op_fn *run = q->opcode < ARRAY_LEN(operations) ? operations[q->opcode] : NULL;
 	int result;
@@ -138,11 +138,20 @@ void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
 		r->error = q->opcode == FUSE_IOCTL ? ENOTTY : ENOSYS;
 		return;
 	}
-	result = run(ctx, q, r);
+	result = run(fs, q, r);
+	if (result == FS_MUST_WAIT) {
+		r->parked = slow_call_start(fs, q);
+		result = r->parked ? 0 : q->opcode == FUSE_SETLKW ? -ENOLCK : -EAGAIN;
+	}
 	if (result < 0) {
 		r->error = -result;
 		r->len = 0;
 	}
+}
+
+void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	fs_run(fs, q, r);
 }
 
 int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
@@ -168,6 +177,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	pthread_mutex_init(&fs->lock, NULL);
 	fs->nodes = node_table_new(&root);
 	fs->locks = locks_new();
+	fs->slow = slow_calls_new();
 	*out = fs;
 	return 0;
 }
@@ -191,6 +201,7 @@ void fs_free(struct fs *fs)
 {
 	if (fs == NULL)
 		return;
+	slow_calls_free(fs->slow);
 	locks_free(fs->locks);
 	for (size_t i = 0; i < fs->handle_room; i++)
 		if (fs->handle[i] != NULL)

@@ -35,9 +35,16 @@ struct fs {
 	struct fs_handle **handle; /* by number - 1; NULL: free */
 	size_t handles, handle_room, handle_hint;
 	struct lock_table *locks;
+	struct slow_calls *slow;
 };
 
+/* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
+ * runs again on a thread of its own. Only for requests without names and data. */
+#define FS_MUST_WAIT (-4096)
 typedef int fs_op_fn(struct fs *fs, const struct fs_request *q, struct fs_reply *r);
+
+/* Runs the request's operation and sets r->error; it may park the request. */
+void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r);
 
 /* ---- answers ---- */
 
@@ -50,8 +57,9 @@ int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct stat
 	     struct fuse_entry_out *out);
 int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
 		    struct fuse_entry_out *out);
-int fs_backing_flags(uint32_t flags);	     /* of open, for the backing file */
-uint32_t fs_open_flags(const struct fs *fs); /* FOPEN_… for a file */
+int fs_backing_flags(uint32_t flags);	      /* of open, for the backing file */
+int fs_wait_flag(const struct fs_request *q); /* O_NONBLOCK where a worker must not wait */
+uint32_t fs_open_flags(const struct fs *fs);  /* FOPEN_… for a file */
 
 /* ---- handles ---- */
 
@@ -71,10 +79,17 @@ void caller_drop_fsetid(const struct fs *fs, bool kill);
 void caller_keep_fsetid(const struct fs *fs, bool kill);
 int caller_prepare(struct err *err);
 
+/* ---- operations that wait: slow_call.c ---- */
+
+struct slow_calls *slow_calls_new(void);    /* handles SIGRTMIN + 1 */
+void slow_calls_free(struct slow_calls *s); /* ends what waits; NULL is fine */
+/* The request is parked and runs on a thread. False: there are too many of them. */
+bool slow_call_start(struct fs *fs, const struct fs_request *q);
+
 /* ---- locks ---- */
 
 struct lock_table *locks_new(void);
-void locks_free(struct lock_table *l); /* ends what waits; NULL is fine */
+void locks_free(struct lock_table *l); /* after slow_calls_free; NULL is fine */
 /* A file was closed by one of its owners: the locks that the owner has on the node go. */
 void locks_flush(struct fs *fs, uint64_t node, uint64_t owner);
 /* A handle is closed: so are the owners who came by it and were not flushed. */

@@ -98,6 +98,13 @@ const char *fs_opcode_name(uint32_t opcode)
 	return row != NULL ? row->name : "?";
 }
 
+size_t fs_opcode_fixed(uint32_t opcode)
+{
+	const struct opcode_row *row = row_of(opcode);
+
+	return row != NULL ? row->fixed : 0;
+}
+
 bool fs_opcode_answered(uint32_t opcode)
 {
 	const struct opcode_row *row = row_of(opcode);
@@ -228,6 +235,7 @@ int fs_request_parse(const void *bytes, size_t len, uint64_t features, struct fs
 	out->data = NULL;
 	out->data_len = 0;
 	out->supplementary = (gid_t)-1;
+	out->may_wait = false;
 	row = row_of(h->opcode);
 	if (h->len != len)
 		return -EINVAL;

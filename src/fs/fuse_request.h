@@ -33,6 +33,7 @@ struct fs_request {
 	/* With FUSE_CREATE_SUPP_GROUP: the supplementary group of the caller by which it may create
 	 * an entry in this directory; (gid_t)-1: none. */
 	gid_t supplementary;
+	bool may_wait; /* not of the kernel: this thread may wait for others; see slow_call.c */
 
 	_Alignas(8) union {
 		struct fuse_setxattr_in setxattr;
@@ -45,6 +46,7 @@ struct fs_request {
  * kernel does not send, or a name that is too long. opcode and unique are set whenever len holds a
  * whole header, else 0. */
 int fs_request_parse(const void *bytes, size_t len, uint64_t features, struct fs_request *out);
+size_t fs_opcode_fixed(uint32_t opcode);     /* the length of arg; 0 without a row */
 const char *fs_opcode_name(uint32_t opcode); /* "LOOKUP"; "?" without a row */
 /* False: FORGET, BATCH_FORGET, INTERRUPT, NOTIFY_REPLY; the kernel takes no answer. */
 bool fs_opcode_answered(uint32_t opcode);

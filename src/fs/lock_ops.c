@@ -7,22 +7,22 @@
  * file description locks come as the same requests with an owner that no FLUSH names: they end with
  * the handle (RELEASE).
  *
- * A lock that has to wait gets a thread. INTERRUPT starts the thread's timer, whose signal ends the
- * waiting system call; the timer repeats it, because the first one may come before the call. */
+ * The backing file knows that a range is locked, but not by which owner. The table therefore notes
+ * the ranges of each owner: to name the holder, to find deadlocks, and to take the same locks on a
+ * descriptor for writing when the first write lock comes. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/queue.h>
-#include <sys/syscall.h>
-#include <time.h>
 
-#define WAITERS_MAX 1024
-#define WAITER_STACK 65536
-#define REPEAT_NS 1000000
+#define CHAIN_MAX 10 /* of owners that wait for each other, as in the kernel */
+
+struct held_range {
+	uint64_t start, end; /* the last byte; INT64_MAX: however long the file gets */
+	short type;
+};
 
 struct lock_owner {
 	LIST_ENTRY(lock_owner) link;
@@ -31,67 +31,25 @@ struct lock_owner {
 	uint32_t pid;	 /* the process that asked last */
 	unsigned users;	 /* requests under way; -> closed when the last of them is over */
 	int fd;
-};
-
-struct lock_waiter {
-	LIST_ENTRY(lock_waiter) link;
-	struct fs *fs;
-	uint64_t unique;
-	timer_t timer;
-	bool has_timer, interrupted;
-	int fd;
-	struct lock_owner *owner; /* NULL: flock */
-	int how;		  /* of flock */
-	struct flock range;
+	bool writable, waits;
+	struct held_range wanted; /* while it waits */
+	struct held_range *held;
+	size_t nheld;
+	uint64_t searched; /* the last search for a deadlock that followed it */
 };
 
 struct lock_table {
 	pthread_mutex_t lock;
 	LIST_HEAD(, lock_owner) owners;
-	LIST_HEAD(, lock_waiter) waiters;
-	unsigned waiting;
-	pthread_cond_t waiter_gone;
+	uint64_t searches;
 };
-
-static void on_signal(int sig)
-{
-	(void)sig;
-}
 
 struct lock_table *locks_new(void)
 {
 	struct lock_table *l = mem_new(struct lock_table);
-	struct sigaction act = {.sa_handler = on_signal}; /* without SA_RESTART */
 
-	sigaction(SIGRTMIN + 1, &act, NULL);
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->waiter_gone, NULL);
 	return l;
-}
-
-/* With the lock. */
-static void interrupt(struct lock_waiter *w)
-{
-	const struct itimerspec soon = {{0, REPEAT_NS}, {0, 1}};
-
-	w->interrupted = true;
-	if (w->has_timer)
-		timer_settime(w->timer, 0, &soon, NULL);
-}
-
-bool fs_interrupt(void *ctx, uint64_t unique)
-{
-	struct lock_table *l = ((struct fs *)ctx)->locks;
-	struct lock_waiter *w;
-
-	pthread_mutex_lock(&l->lock);
-	LIST_FOREACH (w, &l->waiters, link)
-		if (w->unique == unique)
-			break;
-	if (w != NULL)
-		interrupt(w);
-	pthread_mutex_unlock(&l->lock);
-	return w != NULL;
 }
 
 /* With the lock. */
@@ -101,33 +59,76 @@ static void put_owner(struct lock_owner *o)
 		return;
 	LIST_REMOVE(o, link);
 	close(o->fd);
+	free(o->held);
 	free(o);
 }
 
 void locks_free(struct lock_table *l)
 {
-	struct lock_waiter *w;
-
 	if (l == NULL)
 		return;
-	pthread_mutex_lock(&l->lock);
-	LIST_FOREACH (w, &l->waiters, link)
-		interrupt(w);
-	while (l->waiting > 0)
-		pthread_cond_wait(&l->waiter_gone, &l->lock);
 	while (!LIST_EMPTY(&l->owners)) {
 		LIST_FIRST(&l->owners)->users = 1;
 		put_owner(LIST_FIRST(&l->owners));
 	}
-	pthread_mutex_unlock(&l->lock);
-	pthread_cond_destroy(&l->waiter_gone);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
 
-/* ---- owners of POSIX locks ---- */
+/* ---- ranges ---- */
 
-/* With the lock. */
+static struct flock flock_of(const struct held_range *h)
+{
+	return (struct flock){.l_type = h->type,
+			      .l_whence = SEEK_SET,
+			      .l_start = (off_t)h->start,
+			      .l_len = h->end < INT64_MAX ? (off_t)(h->end - h->start + 1) : 0};
+}
+
+static bool conflict(const struct held_range *a, const struct held_range *b)
+{
+	return a->start <= b->end && b->start <= a->end &&
+	       (a->type == F_WRLCK || b->type == F_WRLCK);
+}
+
+/* The owner has the range with this type from now on. */
+static void note_range(struct lock_owner *o, struct held_range now)
+{
+	struct held_range *all = mem_alloc((o->nheld + 2) * sizeof(*all));
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->nheld; i++) {
+		const struct held_range old = o->held[i];
+
+		if (old.type == now.type && old.start <= now.end + 1 && now.start <= old.end + 1) {
+			now.start = now.start < old.start ? now.start : old.start;
+			now.end = now.end > old.end ? now.end : old.end;
+			continue;
+		}
+		if (old.start < now.start)
+			all[n++] = (struct held_range){
+				old.start, old.end < now.start ? old.end : now.start - 1, old.type};
+		if (old.end > now.end)
+			all[n++] = (struct held_range){
+				old.start > now.end ? old.start : now.end + 1, old.end, old.type};
+	}
+	if (now.type != F_UNLCK)
+		all[n++] = now;
+	free(o->held);
+	o->held = all;
+	o->nheld = n;
+}
+
+static bool holds(const struct lock_owner *o, const struct held_range *range)
+{
+	for (size_t i = 0; i < o->nheld; i++)
+		if (conflict(&o->held[i], range))
+			return true;
+	return false;
+}
+
+/* ---- owners of POSIX locks, with the lock ---- */
+
 static struct lock_owner *find_owner(struct lock_table *l, uint64_t node, uint64_t owner)
 {
 	struct lock_owner *o;
@@ -138,47 +139,98 @@ static struct lock_owner *find_owner(struct lock_table *l, uint64_t node, uint64
 	return NULL;
 }
 
+/* A descriptor for writing only if the handle is one: the host cannot execute a file that is open
+ * for writing. */
+static int open_for_locks(const struct fs_handle *h, bool *writable)
+{
+	const int access = fcntl(h->fd, F_GETFL) & O_ACCMODE;
+	char path[BACKING_PROC_PATH];
+	int fd;
+
+	backing_proc_path(path, h->fd);
+	fd = open(path, (access == O_RDONLY ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		fd = open(path, access | O_CLOEXEC | O_NONBLOCK);
+	*writable = access != O_RDONLY;
+	return fd < 0 ? -errno : fd;
+}
+
 /* The owner with one user more; a new one starts with two, the second is its locks. */
 static int get_owner(struct fs *fs, uint64_t node, const struct fuse_lk_in *in,
 		     const struct fs_handle *h, struct lock_owner **out)
 {
-	struct lock_table *l = fs->locks;
-	char path[BACKING_PROC_PATH];
-	struct lock_owner *o, *made;
+	struct lock_owner *o = find_owner(fs->locks, node, in->owner);
+	bool writable;
 	int fd;
 
-	pthread_mutex_lock(&l->lock);
-	o = find_owner(l, node, in->owner);
-	if (o != NULL) {
-		o->users++;
-		o->handle = in->fh;
-	}
-	pthread_mutex_unlock(&l->lock);
-	*out = o;
-	if (o != NULL)
-		return 0;
-	backing_proc_path(path, h->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		fd = open(path, (fcntl(h->fd, F_GETFL) & O_ACCMODE) | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	made = mem_new(struct lock_owner);
-	*made = (struct lock_owner){.node = node, .owner = in->owner, .users = 1, .fd = fd};
-	pthread_mutex_lock(&l->lock);
-	o = find_owner(l, node, in->owner);
 	if (o == NULL) {
-		LIST_INSERT_HEAD(&l->owners, made, link);
-		o = made;
-	} else {
-		close(fd);
-		free(made);
+		fd = open_for_locks(h, &writable);
+		if (fd < 0)
+			return fd;
+		o = mem_new(struct lock_owner);
+		o->node = node;
+		o->owner = in->owner;
+		o->users = 1;
+		o->fd = fd;
+		o->writable = writable;
+		LIST_INSERT_HEAD(&fs->locks->owners, o, link);
 	}
 	o->users++;
 	o->handle = in->fh;
-	pthread_mutex_unlock(&l->lock);
 	*out = o;
 	return 0;
+}
+
+/* The first write lock of an owner that has read locks so far: they are taken a second time, on a
+ * descriptor for writing, before the first ones go. */
+static int make_writable(struct lock_owner *o, const struct fs_handle *h)
+{
+	bool writable;
+	int fd, r = 0;
+
+	if (o->users > 2) /* another thread of the process waits with the old descriptor */
+		return -ENOLCK;
+	fd = open_for_locks(h, &writable);
+	if (fd < 0)
+		return fd;
+	for (size_t i = 0; r == 0 && i < o->nheld; i++) {
+		struct flock f = flock_of(&o->held[i]);
+
+		r = fcntl(fd, F_OFD_SETLK, &f) < 0 ? -errno : 0;
+	}
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	close(o->fd);
+	o->fd = fd;
+	o->writable = writable;
+	return 0;
+}
+
+/* Whether `me` would wait for itself: an owner holds the range, waits for another one's, and so on.
+ * Open file description locks look the same here; two of them in one process are not followed,
+ * because another thread may end them. */
+static bool is_deadlock(struct lock_table *l, const struct lock_owner *me,
+			const struct lock_owner *waiting, unsigned depth)
+{
+	struct lock_owner *o, *w;
+
+	LIST_FOREACH (o, &l->owners, link) {
+		if (o == waiting || o->node != waiting->node || !holds(o, &waiting->wanted))
+			continue;
+		if (o->owner == me->owner)
+			return true;
+		if (o->pid == me->pid || depth == CHAIN_MAX)
+			continue;
+		LIST_FOREACH (w, &l->owners, link)
+			if (w->owner == o->owner && w->waits && w->searched != l->searches) {
+				w->searched = l->searches;
+				if (is_deadlock(l, me, w, depth + 1))
+					return true;
+			}
+	}
+	return false;
 }
 
 void locks_flush(struct fs *fs, uint64_t node, uint64_t owner)
@@ -188,10 +240,12 @@ void locks_flush(struct fs *fs, uint64_t node, uint64_t owner)
 
 	pthread_mutex_lock(&fs->locks->lock);
 	o = find_owner(fs->locks, node, owner);
-	if (o != NULL && o->users == 1)
+	if (o != NULL && o->users == 1) {
 		put_owner(o);
-	else if (o != NULL) /* another thread of the process waits for a lock */
+	} else if (o != NULL) { /* another thread of the process waits for a lock */
 		fcntl(o->fd, F_OFD_SETLK, &all);
+		o->nheld = 0;
+	}
 	pthread_mutex_unlock(&fs->locks->lock);
 }
 
@@ -210,36 +264,22 @@ void locks_release(struct fs *fs, uint64_t handle)
 
 /* ---- requests ---- */
 
-static struct flock range_of(const struct fuse_file_lock *lk)
+static struct held_range range_of(const struct fuse_file_lock *lk)
 {
-	struct flock f = {
-		.l_type = (short)lk->type, .l_whence = SEEK_SET, .l_start = (off_t)lk->start};
-
-	if (lk->end < INT64_MAX) /* else: to the end of the file, however long it gets */
-		f.l_len = (off_t)(lk->end - lk->start + 1);
-	return f;
+	return (struct held_range){lk->start, lk->end < INT64_MAX ? lk->end : INT64_MAX,
+				   (short)lk->type};
 }
 
-static void done_with(struct fs *fs, struct lock_owner *o)
-{
-	pthread_mutex_lock(&fs->locks->lock);
-	put_owner(o);
-	pthread_mutex_unlock(&fs->locks->lock);
-}
-
-/* The pid of an owner in the mount other than the asking one. Where several have locks on the file
- * it may be the wrong one of them: an open file description lock does not say whose it is. */
-static uint32_t pid_of_other(struct fs *fs, const struct lock_owner *mine)
+/* The pid of the other owner in the mount that has the range; 0: none. */
+static uint32_t pid_of_holder(struct lock_table *l, const struct lock_owner *mine,
+			      const struct held_range *range)
 {
 	const struct lock_owner *o;
-	uint32_t pid = 0;
 
-	pthread_mutex_lock(&fs->locks->lock);
-	LIST_FOREACH (o, &fs->locks->owners, link)
-		if (o->node == mine->node && o != mine && o->pid != 0)
-			pid = o->pid;
-	pthread_mutex_unlock(&fs->locks->lock);
-	return pid;
+	LIST_FOREACH (o, &l->owners, link)
+		if (o->node == mine->node && o != mine && holds(o, range))
+			return o->pid;
+	return 0;
 }
 
 int op_getlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
@@ -247,140 +287,94 @@ int op_getlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_lk_in *in = q->arg;
 	struct fuse_lk_out *out = reply_room(r, sizeof(*out));
 	struct fs_handle *h = handle_get(fs, in->fh);
-	struct flock f = range_of(&in->lk);
+	struct held_range range = range_of(&in->lk);
+	struct flock f = flock_of(&range);
 	struct lock_owner *o;
 	int result;
 
 	if (h == NULL)
 		return -EBADF;
+	pthread_mutex_lock(&fs->locks->lock);
 	result = get_owner(fs, q->node, in, h, &o);
-	if (result < 0)
-		return result;
-	if (fcntl(o->fd, F_OFD_GETLK, &f) < 0)
-		result = -errno;
-	out->lk = (struct fuse_file_lock){.start = (uint64_t)f.l_start,
-					  .end = f.l_len == 0 ? INT64_MAX
-							      : (uint64_t)(f.l_start + f.l_len - 1),
-					  .type = (uint32_t)f.l_type};
-	if (f.l_type != F_UNLCK)
-		out->lk.pid = f.l_pid > 0 ? (uint32_t)f.l_pid : pid_of_other(fs, o);
-	done_with(fs, o);
+	if (result == 0) {
+		if (fcntl(o->fd, F_OFD_GETLK, &f) < 0)
+			result = -errno;
+		out->lk.start = (uint64_t)f.l_start;
+		out->lk.end = f.l_len == 0 ? INT64_MAX : (uint64_t)(f.l_start + f.l_len - 1);
+		out->lk.type = (uint32_t)f.l_type;
+		range = range_of(&out->lk);
+		range.type = F_WRLCK; /* it meets a lock of any type */
+		if (f.l_type != F_UNLCK)
+			out->lk.pid = f.l_pid > 0 ? (uint32_t)f.l_pid
+						  : pid_of_holder(fs->locks, o, &range);
+		put_owner(o);
+	}
+	pthread_mutex_unlock(&fs->locks->lock);
 	return result;
 }
 
-static int take_lock(struct lock_waiter *w, bool wait)
+/* With the lock, which is free while it waits. */
+static int set_range(struct fs *fs, const struct fs_request *q, struct lock_owner *o,
+		     const struct fs_handle *h)
 {
-	int r;
+	const struct fuse_lk_in *in = q->arg;
+	const struct held_range range = range_of(&in->lk);
+	struct flock f = flock_of(&range);
+	int r = 0;
 
-	if (w->owner != NULL)
-		r = fcntl(w->fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &w->range);
-	else
-		r = flock(w->fd, wait ? w->how : w->how | LOCK_NB);
-	return r < 0 ? -errno : 0;
+	if (in->lk.type != F_UNLCK)
+		o->pid = in->lk.pid;
+	if (range.type == F_WRLCK && !o->writable)
+		r = make_writable(o, h);
+	if (r < 0)
+		return r;
+	if (q->may_wait) {
+		o->wanted = range;
+		fs->locks->searches++;
+		if (is_deadlock(fs->locks, o, o, 0))
+			return -EDEADLK;
+		o->waits = true;
+		pthread_mutex_unlock(&fs->locks->lock);
+		r = fcntl(o->fd, F_OFD_SETLKW, &f) < 0 ? -errno : 0;
+		pthread_mutex_lock(&fs->locks->lock);
+		o->waits = false;
+	} else {
+		r = fcntl(o->fd, F_OFD_SETLK, &f) < 0 ? -errno : 0;
+	}
+	if (r == 0)
+		note_range(o, range);
+	return r == -EAGAIN && q->opcode == FUSE_SETLKW ? FS_MUST_WAIT : r;
 }
 
-static void *wait_for_lock(void *arg)
+static int set_flock(const struct fs_request *q, const struct fs_handle *h)
 {
-	struct lock_waiter *w = arg;
-	struct lock_table *l = w->fs->locks;
-	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 1};
-	struct fs_reply r = {0};
-	sigset_t set;
-	bool stop;
+	const struct fuse_lk_in *in = q->arg;
+	const int how = in->lk.type == F_RDLCK	 ? LOCK_SH
+			: in->lk.type == F_WRLCK ? LOCK_EX
+						 : LOCK_UN;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGRTMIN + 1);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
-	pthread_mutex_lock(&l->lock);
-	w->has_timer = timer_create(CLOCK_MONOTONIC, &event, &w->timer) == 0;
-	stop = w->interrupted;
-	if (!w->has_timer)
-		stop = true; /* it could not be ended later */
-	pthread_mutex_unlock(&l->lock);
-	r.error = EINTR;
-	while (!stop) {
-		r.error = -take_lock(w, true);
-		if (r.error != EINTR)
-			break;
-		pthread_mutex_lock(&l->lock);
-		stop = w->interrupted;
-		pthread_mutex_unlock(&l->lock);
-	}
-	pthread_mutex_lock(&l->lock);
-	LIST_REMOVE(w, link);
-	if (w->has_timer)
-		timer_delete(w->timer);
-	if (w->owner != NULL)
-		put_owner(w->owner);
-	pthread_mutex_unlock(&l->lock);
-	fs_transport_answer(w->fs->transport, w->unique, &r);
-	pthread_mutex_lock(&l->lock);
-	l->waiting--;
-	pthread_cond_broadcast(&l->waiter_gone);
-	pthread_mutex_unlock(&l->lock);
-	free(w);
-	return NULL;
-}
-
-/* The request is parked, or cannot wait. Takes the owner's use. */
-static int start_waiting(struct fs *fs, const struct lock_waiter *what, struct fs_reply *r)
-{
-	struct lock_waiter *w = mem_dup(what, sizeof(*what));
-	struct lock_table *l = fs->locks;
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool started = false;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, WAITER_STACK > PTHREAD_STACK_MIN ? WAITER_STACK
-									  : PTHREAD_STACK_MIN);
-	pthread_mutex_lock(&l->lock);
-	if (l->waiting < WAITERS_MAX) {
-		LIST_INSERT_HEAD(&l->waiters, w, link);
-		l->waiting++;
-		started = pthread_create(&thread, &attr, wait_for_lock, w) == 0;
-		if (!started) {
-			l->waiting--;
-			LIST_REMOVE(w, link);
-		}
-	}
-	if (!started && w->owner != NULL)
-		put_owner(w->owner);
-	pthread_mutex_unlock(&l->lock);
-	pthread_attr_destroy(&attr);
-	if (!started)
-		free(w);
-	r->parked = started;
-	return started ? 0 : -ENOLCK;
+	if (flock(h->fd, q->may_wait ? how : how | LOCK_NB) == 0)
+		return 0;
+	return errno == EAGAIN && q->opcode == FUSE_SETLKW ? FS_MUST_WAIT : -errno;
 }
 
 int op_setlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_lk_in *in = q->arg;
 	struct fs_handle *h = handle_get(fs, in->fh);
-	struct lock_waiter w = {.fs = fs, .unique = q->unique, .range = range_of(&in->lk)};
-	int result = 0;
+	struct lock_owner *o;
+	int result;
 
 	if (h == NULL)
 		return -EBADF;
-	w.fd = h->fd;
-	if (in->lk_flags & FUSE_LK_FLOCK) {
-		w.how = in->lk.type == F_RDLCK	 ? LOCK_SH
-			: in->lk.type == F_WRLCK ? LOCK_EX
-						 : LOCK_UN;
-	} else {
-		result = get_owner(fs, q->node, in, h, &w.owner);
-		if (result < 0)
-			return result;
-		w.owner->pid = in->lk.pid;
-		w.fd = w.owner->fd;
+	if (in->lk_flags & FUSE_LK_FLOCK)
+		return set_flock(q, h);
+	pthread_mutex_lock(&fs->locks->lock);
+	result = get_owner(fs, q->node, in, h, &o);
+	if (result == 0) {
+		result = set_range(fs, q, o, h);
+		put_owner(o);
 	}
-	result = take_lock(&w, false);
-	if (result == -EAGAIN && q->opcode == FUSE_SETLKW)
-		return start_waiting(fs, &w, r);
-	if (w.owner != NULL)
-		done_with(fs, w.owner);
+	pthread_mutex_unlock(&fs->locks->lock);
 	return result;
 }

@@ -211,8 +211,11 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	caller_keep_fsetid(fs, kill && (in->flags & O_TRUNC));
 	caller_leave(fs);
 	backing_put_dir(fs, &dir);
-	if (result < 0) /* a link or FIFO came there meanwhile: the kernel looks again */
-		return result == -ELOOP || result == -ENXIO ? -ESTALE : result;
+	/* a link, a FIFO or a file with a lease came there meanwhile: the kernel looks again */
+	if (result == -ELOOP || result == -ENXIO || result == -EAGAIN)
+		return -ESTALE;
+	if (result < 0)
+		return result;
 	return enter_open(fs, q, fd, r);
 }
 
