@@ -279,12 +279,13 @@ static void on_idle_tick(void *arg)
 static void count_event(const struct stored_event *e, void *arg)
 {
 	struct api *api = arg;
+	const bool denied = e->decision != NULL && strcmp(e->decision, "deny") == 0;
 
-	metrics_event(api->metrics, e->type);
+	metrics_event(api->metrics, e->type, e->count, denied);
 	if (e->type == EVENT_events_dropped)
 		api->dropped += e->count;
-	if (e->decision != NULL && strcmp(e->decision, "deny") == 0)
-		metrics_add(api->metrics, METRIC_POLICY_VIOLATIONS, 1);
+	if (denied)
+		metrics_add(api->metrics, METRIC_POLICY_VIOLATIONS, e->count);
 }
 
 static void close_store(struct api *api)

@@ -46,6 +46,7 @@ struct metrics {
 	int64_t value[METRICS];
 	struct histogram histogram[METRIC_HISTOGRAMS];
 	uint64_t events[EVENT_TYPE_COUNT];
+	uint64_t operations[EVENT_TYPE_COUNT][2]; /* of files; [1]: denied */
 	uint64_t execs[METRIC_EXEC_OUTCOMES];
 };
 
@@ -93,10 +94,13 @@ void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds
 	h->sum += seconds;
 }
 
-void metrics_event(struct metrics *m, enum event_type type)
+void metrics_event(struct metrics *m, enum event_type type, uint32_t count, bool denied)
 {
 	m->value[METRIC_EVENTS]++;
 	m->events[type]++;
+	if (event_class(type) != EVENT_CLASS_OTHER && count > 1)
+		m->value[METRIC_EVENTS_FOLDED] += count - 1;
+	m->operations[type][denied] += count;
 }
 
 void metrics_execs(struct metrics *m, enum metric_exec outcome, uint64_t n)
@@ -112,6 +116,7 @@ static void format_head(struct buf *out, const char *name, const char *kind, con
 void metrics_format(const struct metrics *m, struct buf *out)
 {
 	static const char by_type[] = "agentsh_events_by_type_total";
+	static const char file_operations[] = "agentsh_file_operations_total";
 	static const char execs[] = "agentsh_execs_total";
 
 	for (size_t i = 0; i < METRICS; i++) {
@@ -122,6 +127,13 @@ void metrics_format(const struct metrics *m, struct buf *out)
 	for (size_t t = 0; t < EVENT_TYPE_COUNT; t++)
 		buf_addf(out, "%s{type=\"%s\"} %" PRIu64 "\n", by_type,
 			 event_type_name((enum event_type)t), m->events[t]);
+	format_head(out, file_operations, "counter", "operations on files, by kind and decision");
+	for (size_t t = 0; t < EVENT_TYPE_COUNT; t++)
+		for (size_t d = 0; event_class((enum event_type)t) == EVENT_CLASS_FILE && d < 2;
+		     d++)
+			buf_addf(out, "%s{kind=\"%s\",decision=\"%s\"} %" PRIu64 "\n",
+				 file_operations, event_type_name((enum event_type)t),
+				 d == 0 ? "allow" : "deny", m->operations[t][d]);
 	format_head(out, execs, "counter", "execs inside sessions, by what became of them");
 	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
 		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", execs, exec_outcomes[i],

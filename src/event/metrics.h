@@ -15,6 +15,8 @@
 	X(EVENTS_DROPPED, counter, "agentsh_events_dropped_total", "events lost to a full ring") \
 	X(EVENTS_JSONL_BEHIND, gauge, "agentsh_events_jsonl_behind",                             \
 	  "events stored but not yet in the JSONL file")                                         \
+	X(EVENTS_FOLDED, counter, "agentsh_events_folded_total",                                 \
+	  "repeats of an operation that are a count in an event")                                \
 	X(COMMANDS, counter, "agentsh_commands_total", "commands started")                       \
 	X(OUTPUT_BYTES, counter, "agentsh_output_throughput_bytes_total",                        \
 	  "bytes of command output kept")                                                        \
@@ -50,7 +52,8 @@ void metrics_add(struct metrics *m, enum metric id, uint64_t n);
 void metrics_set(struct metrics *m, enum metric id, int64_t v);
 void metrics_raise(struct metrics *m, enum metric id, int64_t v); /* never lowers it */
 void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds);
-void metrics_event(struct metrics *m,
-		   enum event_type type); /* agentsh_events_by_type_total{type="…"} and the total */
+/* An event of `count` operations: agentsh_events_by_type_total{type="…"}, the total, and for
+ * operations on files agentsh_file_operations_total{kind="…",decision="allow"|"deny"}. */
+void metrics_event(struct metrics *m, enum event_type type, uint32_t count, bool denied);
 void metrics_execs(struct metrics *m, enum metric_exec outcome, uint64_t n);
 void metrics_format(const struct metrics *m, struct buf *out);

@@ -56,16 +56,32 @@ static void obs_1_events_by_type_and_in_total(void **state)
 {
 	struct metrics *m = *state;
 
-	metrics_event(m, EVENT_session_created);
-	metrics_event(m, EVENT_exec);
-	metrics_event(m, EVENT_exec);
-	metrics_event(m, EVENT_enforcement_failed);
+	metrics_event(m, EVENT_session_created, 1, false);
+	metrics_event(m, EVENT_exec, 1, false);
+	metrics_event(m, EVENT_exec, 1, false);
+	metrics_event(m, EVENT_enforcement_failed, 1, false);
 	assert_line(m, "agentsh_events_total 4");
 	assert_line(m, "# TYPE agentsh_events_by_type_total counter");
 	assert_line(m, "agentsh_events_by_type_total{type=\"exec\"} 2");
 	assert_line(m, "agentsh_events_by_type_total{type=\"session_created\"} 1");
 	assert_line(m, "agentsh_events_by_type_total{type=\"enforcement_failed\"} 1");
 	assert_line(m, "agentsh_events_by_type_total{type=\"dns_query\"} 0");
+}
+
+static void obs_1_file_operations_by_kind_and_decision(void **state)
+{
+	struct metrics *m = *state;
+
+	metrics_event(m, EVENT_file_delete, 5000, false);
+	metrics_event(m, EVENT_file_delete, 1, false);
+	metrics_event(m, EVENT_file_delete, 3, true);
+	metrics_event(m, EVENT_resource_limit, 7, false); /* not repeats of an operation */
+	assert_line(m,
+		    "agentsh_file_operations_total{kind=\"file_delete\",decision=\"allow\"} 5001");
+	assert_line(m, "agentsh_file_operations_total{kind=\"file_delete\",decision=\"deny\"} 3");
+	assert_line(m, "agentsh_file_operations_total{kind=\"symlink_read\",decision=\"deny\"} 0");
+	assert_line(m, "agentsh_events_folded_total 5001");
+	assert_line(m, "agentsh_events_total 4");
 }
 
 static void pol_4_execs_by_outcome(void **state)
@@ -127,7 +143,7 @@ static void obs_1_the_text_is_well_formed(void **state)
 	unsigned families = 0, types = 0, outcomes = 0;
 	double last = -1;
 
-	metrics_event(*state, EVENT_exec);
+	metrics_event(*state, EVENT_exec, 1, false);
 	metrics_format(*state, &out);
 	assert_int_equal(out.data[out.len - 1], '\n');
 	for (char *line = strtok_r(out.data, "\n", &save); line != NULL;
@@ -150,7 +166,7 @@ static void obs_1_the_text_is_well_formed(void **state)
 	}
 	assert_int_equal(types, EVENT_TYPE_COUNT);
 	assert_int_equal(outcomes, METRIC_EXEC_OUTCOMES);
-	assert_int_equal(families, METRICS + 2 + METRIC_HISTOGRAMS);
+	assert_int_equal(families, METRICS + 3 + METRIC_HISTOGRAMS);
 	buf_done(&out);
 }
 
@@ -158,6 +174,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(obs_1_counters_and_gauges, setup, teardown),
+		cmocka_unit_test_setup_teardown(obs_1_file_operations_by_kind_and_decision, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(obs_1_events_by_type_and_in_total, setup, teardown),
 		cmocka_unit_test_setup_teardown(pol_4_execs_by_outcome, setup, teardown),
 		cmocka_unit_test_setup_teardown(obs_1_a_bucket_counts_what_is_at_most_its_bound,

@@ -231,8 +231,9 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	 * clock. cwd: of the session afterwards. env_changed: names; env is the whole environment if \
 	 * there are any. background: "ended PID text" or "kept PID text". ring_end: position of its \
 	 * last event in the warden's ring; ring_ends: "NAME POSITION" of each other ring. capture: \
-	 * "taken", "none" or "refused: why", for scripts. similar: programs whose names are nearly \
-	 * that of a missing one. warnings: sentences. The rest as in warden_output. */ \
+	 * "taken", "none" or "refused: why", for scripts. similar: programs or files whose names are \
+	 * nearly that of a missing one. warnings: sentences. failed_path: of the last file operation \
+	 * that failed, with failed_errno; NULL: none did. The rest as in warden_output. */ \
 	PAYLOAD(warden_result, \
 		STR(command_id, ID_MAX) U32(exit_code) U32(signal) STR(error_code, WORD_LEN) \
 		STR(error_message, TEXT_LEN) STR(error_path, PATH_LEN) U64(started_us) \
@@ -242,7 +243,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(env_changed, REQUEST_ENV_MAX) STRV(env, REQUEST_ENV_MAX) \
 		STRV(background, REQUEST_ENV_MAX) U64(ring_end) STR(capture, TEXT_LEN) EXECS \
 		STRV(similar, LIST_LEN) STRV(warnings, REQUEST_ENV_MAX) U64(stdout_from) \
-		U64(stderr_from) STRV(ring_ends, LIST_LEN)) \
+		U64(stderr_from) STRV(ring_ends, LIST_LEN) U32(failed_errno) \
+		STR(failed_path, PATH_LEN)) \
 	/* Their results are stored. */ \
 	PAYLOAD(warden_acks, STRV(command_ids, ACKS_LEN)) \
 	PAYLOAD(warden_stdin, STR(command_id, ID_MAX) BYTES(data, 1024 * 1024) U32(eof)) \

@@ -22,7 +22,16 @@ void answer_blame(struct command *c)
 			mem_printf("rule '%s' denies %s: %s", d.rule, d.target, d.reason);
 		o->error_path = take(d.target);
 		o->error_policy = take(c->denial);
+		strv_done(&o->similar); /* they belong to another operation */
 		denial_done(&d);
+	}
+	if (o->error_code == NULL && c->exit_code > 0 && c->failed_path != NULL) {
+		const char *name = strerrorname_np(c->failed_errno);
+
+		o->error_code = mem_strdup(name != NULL ? name : "EIO");
+		o->error_message = mem_printf("%s: %s (the last operation on a file that failed)",
+					      c->failed_path, strerror(c->failed_errno));
+		o->error_path = take(c->failed_path);
 	}
 	/* A shell that does not find a program executes nothing. */
 	if (o->error_code == NULL && c->is_script &&
@@ -33,22 +42,27 @@ void answer_blame(struct command *c)
 	}
 }
 
-enum about { ABOUT_PATH, ABOUT_DIRECTORY, ABOUT_SESSION, ABOUT_NOTHING };
+enum about { ABOUT_PATH, ABOUT_DIRECTORY, ABOUT_KIND, ABOUT_SESSION, ABOUT_NOTHING };
 
 static const struct help_row {
-	enum err_code code;
+	const char *code;
 	bool by_path; /* it was called by a path, not looked for */
 	enum about about;
 	const char *action, *command, *reason;
 } help_rows[] = {
-	{E_COMMAND_NOT_FOUND, true, ABOUT_DIRECTORY, "list_directory", "ls",
+	{"E_COMMAND_NOT_FOUND", true, ABOUT_DIRECTORY, "list_directory", "ls",
 	 "See what files exist"},
-	{E_COMMAND_NOT_FOUND, false, ABOUT_NOTHING, "show_path", "echo \"$PATH\"",
+	{"E_COMMAND_NOT_FOUND", false, ABOUT_NOTHING, "show_path", "echo \"$PATH\"",
 	 "See where programs are looked for"},
-	{E_COMMAND_NOT_EXECUTABLE, true, ABOUT_PATH, "show_file", "ls -ld",
+	{"E_COMMAND_NOT_EXECUTABLE", true, ABOUT_PATH, "show_file", "ls -ld",
 	 "See what it is and who may execute it"},
-	{E_POLICY_DENIED, true, ABOUT_SESSION, "show_policy", "agentsh policy show --effective",
+	{"E_POLICY_DENIED", true, ABOUT_SESSION, "show_policy", "agentsh policy show --effective",
 	 "See what is allowed"},
+	{"ENOENT", true, ABOUT_DIRECTORY, "list_directory", "ls", "See what files exist"},
+	{"ENOENT", true, ABOUT_KIND, "search", "find /workspace -name", "Find similar files"},
+	{"EACCES", true, ABOUT_PATH, "show_file", "ls -ld", "See what it is and who may use it"},
+	{"EPERM", true, ABOUT_PATH, "show_file", "ls -ld", "See what it is and who may use it"},
+	{"ENOSPC", true, ABOUT_PATH, "show_space", "df -h", "See how much space is left"},
 };
 
 /* The directory that a path lies in, as the command saw it. */
@@ -66,14 +80,25 @@ static char *directory_of(const char *path, const char *cwd)
 	return mem_printf("%s/%.*s", strcmp(cwd, "/") == 0 ? "" : cwd, (int)(slash - path), path);
 }
 
+/* The pattern of files of the same kind: "*.txt", or the name itself. */
+static char *kind_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+	const char *dot = strrchr(name, '.');
+
+	return dot != NULL && dot > name ? mem_printf("*%s", dot) : mem_strdup(name);
+}
+
 static void format_help(const struct help_row *row, const struct command *c, struct jw *w)
 {
 	const char *path = c->out.error_path;
 	cleanup_free char *dir = row->about == ABOUT_DIRECTORY
 					 ? directory_of(path, c->cwd != NULL ? c->cwd : "")
 					 : NULL;
+	cleanup_free char *kind = row->about == ABOUT_KIND ? kind_of(path) : NULL;
 	const char *const words[] = {[ABOUT_PATH] = path,
 				     [ABOUT_DIRECTORY] = dir,
+				     [ABOUT_KIND] = kind,
 				     [ABOUT_SESSION] = c->s->id,
 				     [ABOUT_NOTHING] = NULL};
 	cleanup_buf struct buf line = {0};
@@ -92,13 +117,11 @@ static void format_help(const struct help_row *row, const struct command *c, str
 
 static void format_suggestions(const struct command *c, struct jw *w)
 {
-	const enum err_code code =
-		c->out.error_code != NULL ? err_code_by_name(c->out.error_code) : E_OK;
-	const char *path = c->out.error_path;
+	const char *code = c->out.error_code, *path = c->out.error_path;
 
 	jw_arr(w);
-	for (size_t i = 0; path != NULL && i < ARRAY_LEN(help_rows); i++)
-		if (help_rows[i].code == code &&
+	for (size_t i = 0; code != NULL && path != NULL && i < ARRAY_LEN(help_rows); i++)
+		if (strcmp(help_rows[i].code, code) == 0 &&
 		    help_rows[i].by_path == (strchr(path, '/') != NULL))
 			format_help(&help_rows[i], c, w);
 	jw_arr_end(w);
@@ -153,38 +176,41 @@ static const struct list_row {
 	[SEEN_BLOCKED] = {"blocked_operations", "blocked"},
 };
 
-struct list {
+struct listing {
 	struct jw *w;
-	unsigned n;
+	int64_t operations;
 };
 
 static void list_event(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
-	struct list *l = arg;
+	struct listing *l = arg;
+	json_t *doc = NULL;
 
 	jw_raw(l->w, json, len);
-	l->n++;
+	if (json_parse(json, len, &doc, NULL) < 0)
+		return;
+	l->operations += json_integer_value(json_object_get(doc, "count"));
+	json_decref(doc);
 }
 
+/* True: the list has not all operations. */
 static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
-	struct list l = {.w = w};
+	const struct listed_events *known = &c->listed_events[kind];
+	struct listing l = {w, known->operations};
 	struct event_query q = command_list_query(kind);
 	const int64_t total = c->out.ops.seen[kind];
 
 	jw_karr(w, list_rows[kind].key);
 	/* The whole list is in memory, unless an earlier API process stored a part of it. */
-	if (!c->recovered &&
-	    c->listed_events[kind].n == (total < LISTED_MAX ? total : LISTED_MAX)) {
-		if (c->listed_events[kind].n > 0)
-			jw_raw(w, c->listed_events[kind].json.data,
-			       c->listed_events[kind].json.len);
-		l.n = c->listed_events[kind].n;
-	} else if (total > 0) {
-		command_query(c, &q, list_event, &l, NULL);
+	if (c->recovered || (known->operations < total && known->n < LISTED_MAX)) {
+		l.operations = 0;
+		command_query(c, &q, list_event, &l);
+	} else if (known->n > 0) {
+		jw_raw(w, known->json.data, known->json.len);
 	}
 	jw_arr_end(w);
-	return total > l.n;
+	return total > l.operations;
 }
 
 static void answer_events(struct command *c, struct jw *w)
@@ -311,15 +337,21 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 	jw_obj_end(w);
 }
 
+/* Blocks that disks moved for the command, or bytes of files that it read or wrote: a cache may
+ * hide the first, and files that are not watched have no events. */
+static double megabytes(int64_t blocks, int64_t files)
+{
+	return (double)(blocks > files ? blocks : files) / (1024 * 1024);
+}
+
 static void format_resources(const struct outcome *o, struct jw *w)
 {
-	const double mb = 1024 * 1024;
 
 	jw_obj(w);
 	jw_kreal(w, "cpu_time_ms", (double)o->cpu_us / 1000);
 	jw_kreal(w, "memory_peak_mb", (double)o->maxrss_kb / 1024);
-	jw_kreal(w, "disk_read_mb", (double)o->read_bytes / mb);
-	jw_kreal(w, "disk_write_mb", (double)o->write_bytes / mb);
+	jw_kreal(w, "disk_read_mb", megabytes(o->read_bytes, o->ops.file_read));
+	jw_kreal(w, "disk_write_mb", megabytes(o->write_bytes, o->ops.file_written));
 	jw_kreal(w, "net_sent_kb", (double)o->ops.net.sent / 1024);
 	jw_kreal(w, "net_received_kb", (double)o->ops.net.received / 1024);
 	jw_obj_end(w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/testkit/command_testkit.h"
 #include "session/testkit/record_testkit.h"
+#include <errno.h>
 
 /* The error of a command that was not executed, in its answer and, the same, in its record. */
 static void expect_help(struct kit *k, const char *dir, const char *code, const char *path,
@@ -163,6 +164,61 @@ static void exe_2_a_denial_inside_is_the_error_of_what_failed_by_it(void **state
 		expect_met(k, &rows[i]);
 }
 
+/* ---- file operations that failed ---- */
+
+static void expect_failed(struct kit *k, unsigned exit_code, int denied, const char *path,
+			  const char *code, const char *help)
+{
+	static char *near[] = {(char *)"/workspace/missing-1.txt", NULL};
+	struct fake *f = &k->warden[0];
+	struct exec_request request = kit_request("cat");
+	struct seen_by o = {0};
+	struct warden_result r;
+
+	kit_submit(k, f->id, &request, &o);
+	fake_take_exec(f);
+	if (denied)
+		put_exec(f, "deny", "/bin/id");
+	r = fake_result(f, (int)exit_code, "");
+	r.failed_errno = ENOENT;
+	r.failed_path = kit_text(path);
+	r.similar = (struct strv){near, 1};
+	fake_send(k, f, MSG_warden_result, &r);
+	kit_skip(&f->link, MSG_warden_ack);
+	if (code == NULL)
+		assert_at(&o.answer, "result.error", "null");
+	else
+		assert_at(&o.answer, "result.error.code", code);
+	if (help != NULL) {
+		assert_at(&o.answer, "result.error.path", path);
+		assert_at(&o.answer, "result.error.suggestions", help);
+		assert_at(&o.answer, "result.error.similar_files",
+			  "[\"/workspace/missing-1.txt\"]");
+		assert_at(&o.record, "error.code", code);
+	} else if (code != NULL) {
+		assert_at(&o.answer, "result.error.similar_files", "[]");
+	}
+	kit_seen_done(&o);
+}
+
+#define LIST_AND_FIND(pattern)                                                                     \
+	"[{\"action\":\"list_directory\",\"command\":\"ls /workspace\",\"reason\":\"See what "     \
+	"files exist\"},{\"action\":\"search\",\"command\":\"find /workspace -name " pattern "\"," \
+	"\"reason\":\"Find similar files\"}]"
+
+static void exe_2_the_last_file_operation_that_failed_is_the_error(void **state)
+{
+	struct kit *k = *state;
+
+	kit_session(k, "s1");
+	expect_failed(k, 1, 0, "/workspace/missing.txt", "ENOENT", LIST_AND_FIND("'*.txt'"));
+	expect_failed(k, 1, 0, "/workspace/missing", "ENOENT", LIST_AND_FIND("missing"));
+	expect_failed(k, 1, 0, NULL, NULL, NULL);
+	expect_failed(k, 0, 0, "/workspace/missing.txt", NULL, NULL);
+	/* what the policy denied says more */
+	expect_failed(k, 1, 1, "/workspace/missing.txt", "E_POLICY_DENIED", NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
@@ -171,6 +227,7 @@ int main(void)
 		TEST(exe_2_what_may_help_is_suggested),
 		TEST(exe_2_similar_programs_are_passed_on),
 		TEST(exe_2_a_denial_inside_is_the_error_of_what_failed_by_it),
+		TEST(exe_2_the_last_file_operation_that_failed_is_the_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

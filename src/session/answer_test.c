@@ -317,7 +317,7 @@ static void evt_1_operations_are_listed_by_kind(void **state)
 	put(f, &blocked);
 	fake_finish(k, f, 0, "");
 	assert_at(&o.answer, "events.totals",
-		  "{\"file\":3,\"network\":4,\"exec\":0,\"blocked\":2}");
+		  "{\"file\":4,\"network\":6,\"exec\":0,\"blocked\":2}");
 	assert_at(&o.answer, "events.file_operations.0.path", "/a");
 	assert_at(&o.answer, "events.file_operations.1.path", "/b");
 	assert_at(&o.answer, "events.file_operations.2.path", "/d");
@@ -370,6 +370,47 @@ static void evt_1_lists_are_capped_with_totals(void **state)
 		json_decref(doc);
 		kit_seen_done(&o);
 	}
+}
+
+/* The counts of what is listed decide whether something is missing, not their number. */
+static void fil_2_folded_repeats_are_counted(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct exec_request request = kit_request("true");
+	struct event unlink = {.type = EVENT_file_delete, .count = 5000, .path = kit_text("/x")};
+	struct event read = {.type = EVENT_file_read,
+			     .count = 2,
+			     .path = kit_text("/x"),
+			     .op_has = EVENT_HAS_BYTES,
+			     .op_bytes = 3 << 20};
+	struct event write = {
+		.type = EVENT_file_write, .path = kit_text("/x"), .op_bytes = 1 << 19};
+	struct seen_by o = {0};
+	struct warden_result r;
+	cleanup_buf struct buf again = {0};
+
+	kit_submit(k, "s1", &request, &o);
+	fake_take_exec(f);
+	put(f, &unlink);
+	put(f, &read);
+	put(f, &write);
+	r = fake_result(f, 0, "");
+	r.read_bytes = 1 << 20; /* most came from the page cache */
+	r.write_bytes = 1 << 20;
+	fake_send(k, f, MSG_warden_result, &r);
+	kit_skip(&f->link, MSG_warden_ack);
+	assert_at(&o.answer, "events.totals.file", "5003");
+	assert_at(&o.answer, "events.truncated", "false");
+	assert_at(&o.answer, "events.file_operations.0.count", "5000");
+	assert_at(&o.answer, "resources.disk_read_mb", "3");
+	assert_at(&o.answer, "resources.disk_write_mb", "1");
+	/* from the store, as a later request gets it */
+	again = kit_command_answer(k, o.id);
+	assert_at(&again, "events.totals.file", "5003");
+	assert_at(&again, "events.truncated", "false");
+	assert_at(&again, "resources.disk_read_mb", "3");
+	kit_seen_done(&o);
 }
 
 static void exe_1_destinations_are_capped(void **state)
@@ -435,6 +476,7 @@ int main(void)
 		TEST(exe_2_an_error_has_its_context),
 		TEST(evt_1_operations_are_listed_by_kind),
 		TEST(evt_1_lists_are_capped_with_totals),
+		TEST(fil_2_folded_repeats_are_counted),
 		TEST(exe_1_destinations_are_capped),
 		TEST(evt_1_another_sessions_events_are_not_mixed_in),
 	};

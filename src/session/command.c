@@ -71,6 +71,7 @@ void command_unref(struct command *c)
 	free(c->line);
 	free(c->cwd);
 	free(c->denial);
+	free(c->failed_path);
 	free(c->refusal);
 	session_unref(c->s);
 	free(c);

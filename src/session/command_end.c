@@ -254,6 +254,8 @@ static void take_result(struct command *c, struct warden_result *m)
 	c->finished_us = (int64_t)m->finished_us;
 	c->lines[1] = m->stdout_lines;
 	c->lines[2] = m->stderr_lines;
+	c->failed_errno = (int)m->failed_errno;
+	mem_replace(&c->failed_path, take(m->failed_path));
 	*o = (struct outcome){
 		.error_code = take(m->error_code),
 		.error_message = take(m->error_message),

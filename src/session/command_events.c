@@ -5,6 +5,7 @@
 #include "base/denial.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "session/db_row.h"
 #include "session/sessions.h"
 
 #define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
@@ -34,6 +35,11 @@ static void note_life(struct command *c, const struct event *e)
 	}
 }
 
+static int64_t count_of(const struct event *e)
+{
+	return e->count > 0 ? e->count : 1;
+}
+
 static bool is_denied(const struct event *e)
 {
 	return e->decision != NULL && strcmp(e->decision, "deny") == 0;
@@ -42,7 +48,7 @@ static bool is_denied(const struct event *e)
 static void note_network(struct command *c, const struct event *e)
 {
 	struct network_summary *sum = &c->out.ops.net;
-	const int64_t n = e->count > 0 ? e->count : 1;
+	const int64_t n = count_of(e);
 
 	if (event_class((enum event_type)e->type) != EVENT_CLASS_NETWORK)
 		return;
@@ -94,18 +100,31 @@ static enum seen seen_as(const struct event *e)
 	return by_class[event_class((enum event_type)e->type)];
 }
 
-/* Keeps the event for the answer, which then needs no query. */
-static void list(struct command *c, enum seen kind, const struct buf *json)
+/* Keeps the event for the answer, which then needs no query. before: operations so far. */
+static void list(struct command *c, enum seen kind, const struct event *e, int64_t before)
 {
-	struct buf *out = &c->listed_events[kind].json;
+	const struct buf *json = store_last_json(c->s->ss->deps.store);
+	struct listed_events *l = &c->listed_events[kind];
 
-	if (c->listed_events[kind].n + 1 != c->out.ops.seen[kind] ||
-	    c->out.ops.seen[kind] > LISTED_MAX || out->len + json->len > LISTED_BYTES)
+	if (l->operations != before || l->n == LISTED_MAX || l->json.len + json->len > LISTED_BYTES)
 		return;
-	if (out->len > 0)
-		buf_addc(out, ',');
-	buf_add(out, json->data, json->len);
-	c->listed_events[kind].n++;
+	if (l->json.len > 0)
+		buf_addc(&l->json, ',');
+	buf_add(&l->json, json->data, json->len);
+	l->n++;
+	l->operations += count_of(e);
+}
+
+static void count(struct operations *ops, const struct event *e, int64_t n)
+{
+	const enum seen kind = seen_as(e);
+
+	if (kind != SEEN_KINDS)
+		ops->seen[kind] += n;
+	if (e->type == EVENT_file_read)
+		ops->file_read += (int64_t)e->op_bytes;
+	if (e->type == EVENT_file_write)
+		ops->file_written += (int64_t)e->op_bytes;
 }
 
 void command_take_event(struct command *c, const struct event *e, bool fresh)
@@ -115,8 +134,8 @@ void command_take_event(struct command *c, const struct event *e, bool fresh)
 	note_life(c, e);
 	if (!fresh || seen == SEEN_KINDS)
 		return;
-	c->out.ops.seen[seen]++;
-	list(c, seen, store_last_json(c->s->ss->deps.store));
+	list(c, seen, e, c->out.ops.seen[seen]);
+	count(&c->out.ops, e, count_of(e));
 	note_network(c, e);
 	note_denial(c, e);
 }
@@ -138,14 +157,13 @@ struct event_query command_list_query(enum seen kind)
 	return q;
 }
 
-void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg,
-		   uint64_t *total)
+void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg)
 {
 	struct err err = {0};
 
 	q->session_id = c->s->id;
 	q->command_id = c->id;
-	if (store_query(c->s->ss->deps.store, q, fn, arg, total, &err) < 0)
+	if (store_query(c->s->ss->deps.store, q, fn, arg, NULL, &err) < 0)
 		log_error("events not read", "command_id", c->id, "error", err.message);
 }
 
@@ -211,10 +229,6 @@ static void note_row(uint64_t seq, enum event_type type, const char *json, size_
 	json_decref(doc);
 }
 
-static void no_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
-{
-}
-
 void command_recall_life(struct command *c)
 {
 	struct event_query q = {.types = UINT64_C(1) << EVENT_command_started |
@@ -223,7 +237,33 @@ void command_recall_life(struct command *c)
 					 UINT64_C(1) << EVENT_command_timeout,
 				.limit = 16};
 
-	command_query(c, &q, note_row, &(struct recalling){c, note_life}, NULL);
+	command_query(c, &q, note_row, &(struct recalling){c, note_life});
+}
+
+/* The database adds up: a command may have had very many operations. */
+static void recall_counts(struct command *c)
+{
+	struct db_row r = row_read(
+		c->s->ss->deps.store,
+		"SELECT type, decision, sum(coalesce(json_extract(body, '$.count'), 1)),"
+		"  sum(json_extract(body, '$.operation.bytes'))"
+		"  FROM events WHERE command_id = ? AND session_id = ? GROUP BY type, decision");
+	struct err err = {0};
+	int rc;
+
+	row_bind_text(&r, c->id);
+	row_bind_text(&r, c->s->id);
+	while ((rc = row_next(&r, &err)) > 0) {
+		const int type = event_type_by_name(row_text(&r));
+		struct event e = {.type = type < 0 ? EVENT_unknown : (uint32_t)type,
+				  .decision = event_lend(row_text(&r))};
+		const int64_t n = row_int(&r);
+
+		e.op_bytes = (uint64_t)row_int(&r);
+		count(&c->out.ops, &e, n);
+	}
+	if (rc < 0)
+		log_error("events not counted", "command_id", c->id, "error", err.message);
 }
 
 void command_recall_operations(struct command *c)
@@ -232,16 +272,9 @@ void command_recall_operations(struct command *c)
 				  .limit = SUMMARY_MAX};
 	struct event_query denied = {.decision = "deny", .limit = 1, .newest_first = true};
 
-	for (enum seen kind = 0; kind < SEEN_KINDS; kind++) {
-		struct event_query q = command_list_query(kind);
-		uint64_t total = 0;
-
-		q.limit = 1;
-		command_query(c, &q, no_row, NULL, &total);
-		c->out.ops.seen[kind] = (int64_t)total;
-	}
 	strv_done(&c->out.ops.net.destinations);
-	c->out.ops.net = (struct network_summary){0};
-	command_query(c, &net, note_row, &(struct recalling){c, note_network}, NULL);
-	command_query(c, &denied, note_row, &(struct recalling){c, note_denial}, NULL);
+	c->out.ops = (struct operations){0};
+	recall_counts(c);
+	command_query(c, &net, note_row, &(struct recalling){c, note_network});
+	command_query(c, &denied, note_row, &(struct recalling){c, note_denial});
 }

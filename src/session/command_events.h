@@ -7,7 +7,6 @@
 void command_take_event(struct command *c, const struct event *e, bool fresh);
 struct event_query command_list_query(enum seen kind); /* one list of the answer */
 /* Logs a failure; the answer is then empty. */
-void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg,
-		   uint64_t *total);
+void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg);
 void command_recall_life(struct command *c);	   /* start and end */
 void command_recall_operations(struct command *c); /* c->out.ops and c->denial */

@@ -74,10 +74,13 @@ struct command {
 	uint64_t told_read[3]; /* the slowest reader's position, as sent to its warden */
 	uint64_t counted[3], counted_lines[3]; /* the part of its files that was counted */
 	char *denial;			       /* the last one, packed; NULL or "": none */
-	/* The first events as the answer lists them: complete while n is seen, up to LISTED_MAX. */
-	struct {
+	int failed_errno;		       /* of the last file operation that failed */
+	char *failed_path;		       /* NULL: none did */
+	/* The first events as the answer lists them, at most LISTED_MAX. */
+	struct listed_events {
 		struct buf json; /* separated by commas */
 		unsigned n;
+		int64_t operations; /* folded repeats count */
 	} listed_events[SEEN_KINDS];
 	TAILQ_HEAD(, observer) observers;
 };
@@ -126,5 +129,6 @@ int command_read_first(struct command *c, int stream, size_t limit, struct buf *
 		       struct err *err);
 
 /* answer.c */
-/* A command that failed after a denial: the last denial becomes its error. */
+/* Gives a command that failed without an error of its own one: its last denial, else its last file
+ * operation that failed. */
 void answer_blame(struct command *c);

@@ -300,6 +300,42 @@ static void ses_8_the_next_server_goes_on_in_every_ring(void **state)
 	kit_seen_done(&o);
 }
 
+/* The next server counts what this one has stored for a command that it finishes. */
+static void ses_8_the_next_server_counts_all_operations_of_a_command(void **state)
+{
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+	struct event read = {.schema = EVENT_SCHEMA,
+			     .type = EVENT_file_read,
+			     .count = 40,
+			     .command_id = f->command,
+			     .op_bytes = 5 << 20},
+		     denied = {.schema = EVENT_SCHEMA,
+			       .type = EVENT_file_open,
+			       .count = 3,
+			       .command_id = f->command,
+			       .decision = event_lend("deny")};
+	cleanup_buf struct buf answer = {0};
+	uint64_t end;
+
+	assert_int_equal(journal_append(f->other, &read, &end, NULL), 0);
+	assert_int_equal(journal_append(f->other, &denied, &end, NULL), 0);
+	session_drain(kit_get(k, "s1"), NULL);
+	kit_restart(k);
+	assert_int_equal(journal_append(f->other, &read, &end, NULL), 0);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
+	fake_answer_patch(k, f);
+	kit_found_all(k);
+	finish_at(k, f, end);
+	answer = kit_command_answer(k, f->command);
+	assert_at(&answer, "events.totals", "{\"file\":80,\"network\":0,\"exec\":0,\"blocked\":3}");
+	assert_at(&answer, "events.truncated", "false");
+	assert_at(&answer, "resources.disk_read_mb", "10");
+	kit_seen_done(&o);
+}
+
 static void ses_8_every_ring_of_a_dead_session_is_drained(void **state)
 {
 	struct kit *k = *state;
@@ -545,6 +581,7 @@ int main(void)
 		TEST(evt_2_an_answer_waits_for_every_ring),
 		TEST(evt_2_a_result_without_a_position_waits_for_all_that_is_there),
 		TEST(ses_8_the_next_server_goes_on_in_every_ring),
+		TEST(ses_8_the_next_server_counts_all_operations_of_a_command),
 		TEST(ses_8_every_ring_of_a_dead_session_is_drained),
 		TEST(evt_2_one_broken_ring_fails_its_session_and_the_others_are_read),
 		TEST(sbx_4_a_kill_that_nobody_told_of_was_the_wardens),

@@ -77,7 +77,7 @@ static void ses_8_an_answer_after_a_restart_tells_of_what_was_before(void **stat
 	assert_int_equal(journal_append(f->journal, &blocked, &end, NULL), 0);
 	fake_finish(k, f, 1, "");
 	r = kit_command_answer(k, "c1");
-	assert_at(&r, "events.totals", "{\"file\":0,\"network\":2,\"exec\":0,\"blocked\":1}");
+	assert_at(&r, "events.totals", "{\"file\":0,\"network\":3,\"exec\":0,\"blocked\":1}");
 	assert_at(&r, "network_summary",
 		  "{\"connections\":2,\"dns_queries\":0,\"bytes_sent\":5,\"bytes_received\":0,"
 		  "\"blocked_connections\":1,\"unique_destinations\":[\"10.0.0.1:80\"]}");

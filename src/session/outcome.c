@@ -37,6 +37,8 @@ static const struct json_field rows[] = {
 	INT("network", ops.seen[SEEN_NETWORK]),
 	INT("exec", ops.seen[SEEN_EXEC]),
 	INT("blocked", ops.seen[SEEN_BLOCKED]),
+	INT("file_read", ops.file_read),
+	INT("file_written", ops.file_written),
 	INT("net_connections", ops.net.connections),
 	INT("net_dns_queries", ops.net.dns_queries),
 	INT("net_sent", ops.net.sent),

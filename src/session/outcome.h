@@ -9,7 +9,8 @@ enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
 
 /* What the events of a command say about its operations. */
 struct operations {
-	int64_t seen[SEEN_KINDS]; /* events, by list */
+	int64_t seen[SEEN_KINDS];	 /* by list; an event of folded repeats is as many */
+	int64_t file_read, file_written; /* bytes of files, as far as they are known */
 	struct network_summary {
 		int64_t connections, dns_queries, sent, received, blocked;
 		struct strv destinations; /* different ones, a bounded number */
@@ -21,7 +22,7 @@ struct outcome {
 	char *error_code, *error_message, *error_path;
 	char *error_policy;  /* a packed denial; of the previous version JSON */
 	char *request_id;    /* of an error: the request that submitted the command */
-	struct strv similar; /* of a program that was not found: programs with similar names */
+	struct strv similar; /* of a file that was not found: files with similar names */
 	char *working_dir;   /* of the session afterwards */
 	char *capture;
 	struct strv env_changed, background, warnings;
