@@ -176,14 +176,14 @@ static const struct list_row {
 	[SEEN_BLOCKED] = {"blocked_operations", "blocked"},
 };
 
-struct listing {
+struct event_list {
 	struct jw *w;
 	int64_t operations;
 };
 
 static void list_event(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
-	struct listing *l = arg;
+	struct event_list *l = arg;
 	json_t *doc = NULL;
 
 	jw_raw(l->w, json, len);
@@ -197,7 +197,7 @@ static void list_event(uint64_t seq, enum event_type type, const char *json, siz
 static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
 	const struct listed_events *known = &c->listed_events[kind];
-	struct listing l = {w, known->operations};
+	struct event_list l = {w, known->operations};
 	struct event_query q = command_list_query(kind);
 	const int64_t total = c->out.ops.seen[kind];
 
