@@ -17,6 +17,7 @@ from cgroups import control_file
 from compare import compare
 from designs import designs
 from exec_check import exec_check
+from fs import fs
 from history import history
 from output import output
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
@@ -284,6 +285,7 @@ SECTIONS = {
     "output": output,
     "events": events,
     "history": history,
+    "fs": fs,
     "policy": policy,
     "bpf": bpf,
     "designs": designs,

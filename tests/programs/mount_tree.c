@@ -2,13 +2,15 @@
 /* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
  *
  * usage: mount_tree [--as-caller] [--threads N] [--ms ENTRY_AND_ATTR] DIRECTORY PLACE
- * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds. */
+ * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
+ * how many requests of each kind came. */
 #include "fs/fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,14 @@
 #include <unistd.h>
 
 static struct fs_transport *transport;
+static atomic_ulong requests[64]; /* by opcode */
+
+static void handle_and_count(void *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	if (q->opcode < 64)
+		atomic_fetch_add(&requests[q->opcode], 1);
+	fs_handle(fs, q, r);
+}
 
 static void on_term(int sig)
 {
@@ -36,8 +46,11 @@ static void *print_counts(void *arg)
 	sigaddset(&usr1, SIGUSR1);
 	while (sigwait(&usr1, &sig) == 0) {
 		fs_counts(arg, &c);
-		printf("%zu nodes, %zu handles, %zu directories\n", c.nodes, c.handles,
-		       c.open_dirs);
+		printf("%zu nodes, %zu handles, %zu directories;", c.nodes, c.handles, c.open_dirs);
+		for (uint32_t i = 0; i < 64; i++)
+			if (requests[i] > 0)
+				printf(" %s=%lu", fs_opcode_name(i), requests[i]);
+		printf("\n");
 		fflush(stdout);
 	}
 	return NULL;
@@ -77,7 +90,7 @@ int main(int argc, char **argv)
 						{"ms", required_argument, NULL, 'm'},
 						{0}};
 	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
-	struct fs_transport_setup ts = {.handle = fs_handle, .on_interrupt = fs_interrupt};
+	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
 	struct rlimit files;
 	struct err err = {0};
 	struct fs *fs = NULL;
