@@ -3,7 +3,6 @@
  * and the 99th percentile.
  *
  * usage: bench_fs DIRECTORY     the first run makes what the operations need */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -14,12 +14,12 @@ CLONE_NEWNS = 0x20000
 
 
 class MountTree:
-    def __init__(self, directory, *options):
+    def __init__(self, directory, *options, unshare=("-m",)):
         self.back, self.place = directory / "back", directory / "place"
         self.back.mkdir()
         self.place.mkdir()
         self.server = subprocess.Popen(
-            ["unshare", "-m", "--propagation", "private", PROGRAM, *options, self.back, self.place],
+            ["unshare", *unshare, "--propagation", "private", PROGRAM, *options, self.back, self.place],
             stdout=subprocess.PIPE,
             text=True,
         )

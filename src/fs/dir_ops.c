@@ -12,10 +12,11 @@
 
 int op_opendir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
-	struct fuse_open_out *out = reply_room(r, sizeof(*out));
-	int fd = backing_open(fs, q->node, O_RDONLY | O_DIRECTORY);
+	struct fs_open_out *out = reply_room(r, sizeof(*out));
+	const struct fs_opened o = {.fd = backing_open(fs, q->node, O_RDONLY | O_DIRECTORY),
+				    .flags = O_DIRECTORY};
 
-	return fd < 0 ? fd : handle_new(fs, q->node, fd, false, &out->fh);
+	return o.fd < 0 ? o.fd : handle_new(fs, q->node, &o, out);
 }
 
 int op_releasedir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)

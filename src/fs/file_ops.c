@@ -21,12 +21,6 @@ int fs_wait_flag(const struct fs_request *q)
 	return q->may_wait ? 0 : O_NONBLOCK;
 }
 
-/* With AUTO_INVAL_DATA the kernel drops cached pages when it sees another mtime or size. */
-uint32_t fs_open_flags(const struct fs *fs)
-{
-	return fs->features & FUSE_AUTO_INVAL_DATA ? FOPEN_KEEP_CACHE : 0;
-}
-
 /* With FUSE_ATOMIC_O_TRUNC the kernel lets the server truncate before it looks whether a process
  * executes the file. An open for writing it has refused before; O_RDONLY | O_TRUNC comes here. */
 static int truncate_read_only(struct fs *fs, const struct fs_request *q)
@@ -51,9 +45,10 @@ int op_open(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_open_in *in = q->arg;
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
-	struct fuse_open_out *out = reply_room(r, sizeof(*out));
+	struct fs_open_out *out = reply_room(r, sizeof(*out));
 	int fd = backing_open(fs, q->node, fs_backing_flags(in->flags) | fs_wait_flag(q));
 	int result = 0;
+	struct fs_opened o;
 
 	if (fd < 0)
 		return fd;
@@ -69,8 +64,8 @@ int op_open(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		close(fd);
 		return result;
 	}
-	out->open_flags = fs_open_flags(fs);
-	return handle_new(fs, q->node, fd, in->flags & OPEN_FOR_EXEC, &out->fh);
+	o = (struct fs_opened){.fd = fd, .flags = in->flags, .executed = in->flags & OPEN_FOR_EXEC};
+	return handle_new(fs, q->node, &o, out);
 }
 
 int op_read(struct fs *fs, const struct fs_request *q, struct fs_reply *r)

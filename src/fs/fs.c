@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
+#include <linux/magic.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 /* An opcode without a row is answered with ENOSYS: the kernel then does without it, or does it by
  * itself. docs/architecture/fs.md lists them. */
@@ -154,6 +156,21 @@ void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r)
 	fs_run(fs, q, r);
 }
 
+static bool is_remote(int fd)
+{
+	static const uint32_t kinds[] = {NFS_SUPER_MAGIC,  SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC,
+					 CEPH_SUPER_MAGIC, V9FS_MAGIC,	     FUSE_SUPER_MAGIC,
+					 AFS_SUPER_MAGIC,  AFS_FS_MAGIC};
+	struct statfs st;
+
+	if (fstatfs(fd, &st) < 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if ((uint32_t)st.f_type == kinds[i])
+			return true;
+	return false;
+}
+
 int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 {
 	struct fs *fs;
@@ -174,6 +191,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, "file system",
 				 "cannot use the backing directory");
 	}
+	fs->remote = is_remote(s->root);
 	pthread_mutex_init(&fs->lock, NULL);
 	fs->nodes = node_table_new(&root);
 	fs->locks = locks_new();
@@ -186,6 +204,7 @@ void fs_attach(struct fs *fs, struct fs_transport *t)
 {
 	fs->transport = t;
 	fs->features = fs_transport_features(t)->flags;
+	fs->passthrough = fs->setup.passthrough && (fs->features & FUSE_PASSTHROUGH) != 0;
 }
 
 void fs_counts(struct fs *fs, struct fs_counts *out)

@@ -19,7 +19,11 @@ struct fs_setup {
 	bool as_caller;
 	unsigned entry_ms, attr_ms; /* how long the kernel may keep names and attributes */
 	unsigned negative_ms;	    /* the same for names that do not exist; 0: not at all */
-	unsigned open_dirs;	    /* directories kept open; 0: FS_OPEN_DIRS */
+	/* The kernel reads and writes files that are large or opened for writing by itself, where
+	 * the transport agreed on FUSE_PASSTHROUGH and this process has CAP_SYS_ADMIN. The file
+	 * system then sees neither READ nor WRITE of them. */
+	bool passthrough;
+	unsigned open_dirs; /* directories kept open; 0: FS_OPEN_DIRS */
 };
 #define FS_OPEN_DIRS 4096
 

@@ -2,12 +2,14 @@
 /* fs/fs_state.h - what the files of src/fs that answer requests share. Only they include it.
  *
  * One lock guards nodes, open directories and handles. No system call is made under it, except a
- * dup. An operation returns 0 or -errno and writes its answer to the reply. */
+ * dup and the one that makes a backing id. An operation returns 0 or -errno and writes its answer
+ * to the reply. */
 #pragma once
 #include "fs/backing.h"
 #include "fs/fs.h"
 #include "fs/node.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -18,6 +20,7 @@ struct fs_handle {
 	struct node *node;	/* held by the handle */
 	struct fs_handle *next; /* of the same node */
 	bool executed;		/* opened by execve, and open while the program runs */
+	int backing_id;		/* of the node, shared by all its handles; 0: not passed through */
 	/* a directory: entries that were read and not sent yet */
 	pthread_mutex_t reading;
 	char *entries; /* NULL: nothing was read yet */
@@ -29,6 +32,8 @@ struct fs {
 	struct fs_setup setup;
 	struct fs_transport *transport;
 	uint64_t features;
+	atomic_bool passthrough;
+	bool remote; /* the backing file system may tell of a failed write at close */
 	struct backing backing;
 	pthread_mutex_t lock;
 	struct node_table *nodes;
@@ -59,12 +64,17 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 		    struct fuse_entry_out *out);
 int fs_backing_flags(uint32_t flags);	      /* of open, for the backing file */
 int fs_wait_flag(const struct fs_request *q); /* O_NONBLOCK where a worker must not wait */
-uint32_t fs_open_flags(const struct fs *fs);  /* FOPEN_… for a file */
 
 /* ---- handles ---- */
 
-/* Takes fd on success; the node gets the handle. -ESTALE closes it. */
-int handle_new(struct fs *fs, uint64_t node, int fd, bool executed, uint64_t *fh);
+struct fs_opened {
+	int fd;
+	uint32_t flags; /* of the client's open */
+	bool made;	/* the file did not exist before */
+	bool executed;
+};
+/* Takes fd on success and fills the answer; the node gets the handle. -ESTALE closes it. */
+int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct fs_open_out *out);
 struct fs_handle *handle_get(struct fs *fs, uint64_t fh); /* NULL: not a number of a handle */
 int handle_release(struct fs *fs, uint64_t fh);
 
@@ -90,6 +100,7 @@ bool slow_call_start(struct fs *fs, const struct fs_request *q);
 
 struct lock_table *locks_new(void);
 void locks_free(struct lock_table *l); /* after slow_calls_free; NULL is fine */
+bool locks_held(struct fs *fs, uint64_t node); /* POSIX locks, by any owner */
 /* A file was closed by one of its owners: the locks that the owner has on the node go. */
 void locks_flush(struct fs *fs, uint64_t node, uint64_t owner);
 /* A handle is closed: so are the owners who came by it and were not flushed. */

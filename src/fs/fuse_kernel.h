@@ -7,6 +7,7 @@
 #pragma once
 #include <linux/fuse.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 
 #define FUSE_OLDEST_MINOR 31 /* Linux 5.6, the first with openat2 */
 #define FUSE_NEWEST_MINOR 45 /* what this room knows */
@@ -48,6 +49,22 @@ enum {
 #ifndef FOPEN_PASSTHROUGH
 #define FOPEN_PASSTHROUGH (1 << 7)
 #endif
+
+/* The answer to OPEN as of 7.40; older headers call the last part padding. */
+struct fs_open_out {
+	uint64_t fh;
+	uint32_t open_flags;
+	int32_t backing_id; /* with FOPEN_PASSTHROUGH */
+};
+
+/* ioctls of /dev/fuse, of 7.40: a file gets a number by which the kernel reads and writes it */
+struct fs_backing_map {
+	int32_t fd;
+	uint32_t flags; /* 0 */
+	uint64_t padding;
+};
+#define FS_BACKING_OPEN _IOW(229, 1, struct fs_backing_map)
+#define FS_BACKING_CLOSE _IOW(229, 2, uint32_t)
 
 /* The answer to INIT as of 7.41; older headers call the last part unused. */
 struct fs_init_out {
@@ -93,3 +110,4 @@ _Static_assert(sizeof(struct fuse_setxattr_in) == 16, "setxattr_in with FUSE_SET
 _Static_assert(sizeof(struct fuse_setattr_in) == 88, "setattr_in");
 _Static_assert(sizeof(struct fuse_entry_out) == 128, "entry_out");
 _Static_assert(sizeof(struct fs_statx_in) == 24, "statx_in");
+_Static_assert(sizeof(struct fs_open_out) == sizeof(struct fuse_open_out), "open_out");

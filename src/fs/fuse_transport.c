@@ -100,6 +100,21 @@ int fs_transport_forget_data(struct fs_transport *t, uint64_t node, int64_t offs
 	return notify(t, FUSE_NOTIFY_INVAL_INODE, &v, 1);
 }
 
+int fs_transport_backing_open(struct fs_transport *t, int fd)
+{
+	const struct fs_backing_map map = {.fd = fd};
+	const int id = ioctl(t->fd, FS_BACKING_OPEN, &map);
+
+	return id < 0 ? -errno : id;
+}
+
+void fs_transport_backing_close(struct fs_transport *t, int id)
+{
+	const uint32_t number = (uint32_t)id;
+
+	(void)ioctl(t->fd, FS_BACKING_CLOSE, &number);
+}
+
 /* ---- workers ---- */
 
 static bool handled_now(struct fs_transport *t, uint64_t unique)

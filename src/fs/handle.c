@@ -4,22 +4,67 @@
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
+#include <fcntl.h>
 
-int handle_new(struct fs *fs, uint64_t node, int fd, bool executed, uint64_t *fh)
+/* Files that are read and are not larger are cheaper in the kernel's cache for this file system:
+ * see docs/architecture/fs.md. */
+#define CACHED_MAX 65536
+
+static bool is_read_only(const struct fs_opened *o)
 {
+	return (o->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY;
+}
+
+static bool suits_passthrough(struct fs *fs, const struct fs_opened *o)
+{
+	struct stat st;
+
+	return fs->passthrough && !(o->flags & O_DIRECTORY) &&
+	       (!is_read_only(o) || (fstat(o->fd, &st) == 0 && st.st_size > CACHED_MAX));
+}
+
+/* Closing any descriptor of a file ends the POSIX locks of the process, and FLUSH tells of it. The
+ * kernel need not send it where locks are not to be expected: see docs/architecture/fs.md. */
+static bool needs_flush(struct fs *fs, uint64_t node, const struct fs_opened *o)
+{
+	const bool made = o->made && (o->flags & O_ACCMODE) == O_WRONLY && !fs->remote;
+
+	return !(is_read_only(o) || made) || locks_held(fs, node);
+}
+
+/* With the lock. All open handles of a node are passed through by one backing id, or none is: the
+ * kernel answers EIO otherwise. */
+static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
+{
+	int id;
+
+	if (h->next != NULL) {
+		h->backing_id = h->next->backing_id;
+	} else if (suits) {
+		id = fs_transport_backing_open(fs->transport, h->fd);
+		if (id > 0)
+			h->backing_id = id;
+		else if (id == -EPERM)
+			fs->passthrough = false;
+	}
+}
+
+int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct fs_open_out *out)
+{
+	const bool suits = suits_passthrough(fs, o), flush = needs_flush(fs, node, o);
 	struct fs_handle *h = mem_new(struct fs_handle);
 	struct node *n;
 	size_t i;
 
-	h->fd = fd;
-	h->executed = executed;
+	h->fd = o->fd;
+	h->executed = o->executed;
 	pthread_mutex_init(&h->reading, NULL);
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
 	if (n == NULL) {
 		pthread_mutex_unlock(&fs->lock);
 		pthread_mutex_destroy(&h->reading);
-		close(fd);
+		close(o->fd);
 		free(h);
 		return -ESTALE;
 	}
@@ -39,8 +84,19 @@ int handle_new(struct fs *fs, uint64_t node, int fd, bool executed, uint64_t *fh
 	h->next = n->handles;
 	n->handles = h;
 	node_keep(fs->nodes, n);
+	choose_mode(fs, h, suits);
+	out->backing_id = h->backing_id;
 	pthread_mutex_unlock(&fs->lock);
-	*fh = h->number;
+	out->fh = h->number;
+	if (o->flags & O_DIRECTORY)
+		return 0;
+	/* With AUTO_INVAL_DATA the kernel drops cached pages when it sees another mtime or size. */
+	if (out->backing_id > 0)
+		out->open_flags = FOPEN_PASSTHROUGH;
+	else if (fs->features & FUSE_AUTO_INVAL_DATA)
+		out->open_flags = FOPEN_KEEP_CACHE;
+	if (!flush)
+		out->open_flags |= FOPEN_NOFLUSH;
 	return 0;
 }
 
@@ -57,6 +113,7 @@ struct fs_handle *handle_get(struct fs *fs, uint64_t fh)
 int handle_release(struct fs *fs, uint64_t fh)
 {
 	struct fs_handle *h = handle_get(fs, fh), **at;
+	int unused_id;
 
 	if (h == NULL)
 		return -EBADF;
@@ -65,6 +122,7 @@ int handle_release(struct fs *fs, uint64_t fh)
 	while (*at != h)
 		at = &(*at)->next;
 	*at = h->next;
+	unused_id = h->node->handles == NULL ? h->backing_id : 0;
 	node_settle(fs->nodes, h->node);
 	fs->handle[fh - 1] = NULL;
 	fs->handles--;
@@ -72,6 +130,8 @@ int handle_release(struct fs *fs, uint64_t fh)
 		fs->handle_hint = fh - 1;
 	pthread_mutex_unlock(&fs->lock);
 	close(h->fd);
+	if (unused_id > 0)
+		fs_transport_backing_close(fs->transport, unused_id);
 	pthread_mutex_destroy(&h->reading);
 	free(h->entries);
 	free(h);

@@ -139,6 +139,18 @@ static struct lock_owner *find_owner(struct lock_table *l, uint64_t node, uint64
 	return NULL;
 }
 
+bool locks_held(struct fs *fs, uint64_t node)
+{
+	struct lock_owner *o;
+
+	pthread_mutex_lock(&fs->locks->lock);
+	LIST_FOREACH (o, &fs->locks->owners, link)
+		if (o->node == node)
+			break;
+	pthread_mutex_unlock(&fs->locks->lock);
+	return o != NULL;
+}
+
 /* A descriptor for writing only if the handle is one: the host cannot execute a file that is open
  * for writing. */
 static int open_for_locks(const struct fs_handle *h, bool *writable)

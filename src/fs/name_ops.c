@@ -163,30 +163,30 @@ int op_link(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	return result;
 }
 
-/* Answers with entry and handle; takes fd. */
-static int enter_open(struct fs *fs, const struct fs_request *q, int fd, struct fs_reply *r)
+/* Answers with entry and handle; takes the descriptor. */
+static int enter_open(struct fs *fs, const struct fs_request *q, const struct fs_opened *o,
+		      struct fs_reply *r)
 {
 	struct {
 		struct fuse_entry_out entry;
-		struct fuse_open_out open;
+		struct fs_open_out open;
 	} *out = reply_room(r, sizeof(*out));
 	struct statx st;
 	int result = 0;
 
-	if (statx(fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
+	if (statx(o->fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
 		result = -errno;
 	else if (!S_ISREG(st.stx_mode)) /* the kernel would never close it */
 		result = -ESTALE;
 	else
 		result = fs_enter(fs, q->node, q->name[0], &st, &out->entry);
 	if (result < 0) {
-		close(fd);
+		close(o->fd);
 		return result;
 	}
-	result = handle_new(fs, out->entry.nodeid, fd, false, &out->open.fh);
+	result = handle_new(fs, out->entry.nodeid, o, &out->open);
 	if (result < 0)
 		forget_one(fs, out->entry.nodeid, 1);
-	out->open.open_flags = fs_open_flags(fs);
 	return result;
 }
 
@@ -196,6 +196,7 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
 	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & (O_EXCL | O_TRUNC));
 	struct backing_dir dir;
+	struct fs_opened o;
 	int fd, result = backing_get_dir(fs, q->node, &dir);
 
 	if (result < 0)
@@ -216,7 +217,8 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		return -ESTALE;
 	if (result < 0)
 		return result;
-	return enter_open(fs, q, fd, r);
+	o = (struct fs_opened){.fd = fd, .flags = in->flags, .made = in->flags & O_EXCL};
+	return enter_open(fs, q, &o, r);
 }
 
 int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
@@ -224,6 +226,7 @@ int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_create_in *in = q->arg;
 	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & O_EXCL);
 	struct backing_dir dir;
+	struct fs_opened o;
 	int fd, result = backing_get_dir(fs, q->node, &dir);
 
 	if (result < 0)
@@ -236,7 +239,8 @@ int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	} while (backing_made_room(fs, result));
 	caller_leave(fs);
 	backing_put_dir(fs, &dir);
-	return result < 0 ? result : enter_open(fs, q, fd, r);
+	o = (struct fs_opened){.fd = fd, .flags = in->flags, .made = true};
+	return result < 0 ? result : enter_open(fs, q, &o, r);
 }
 
 /* ---- removing and moving ---- */

@@ -28,11 +28,14 @@ AT_SYMLINK_FOLLOW = 0x400
 FALLOC_PUNCH_HOLE = 3  # with KEEP_SIZE
 
 
-@pytest.fixture(params=["as_caller", "own"])
+WAYS = {"as_caller": ["--as-caller"], "own": [], "passthrough": ["--passthrough"]}
+
+
+@pytest.fixture(params=WAYS)
 def tree(request, tmp_path):
-    """Once for every uid with the kernel's permission checks, once with the server's own credentials."""
+    """Once for every uid with the kernel's permission checks, else with the server's own credentials."""
     tmp_path.chmod(0o755)
-    t = MountTree(tmp_path, *(["--as-caller"] if request.param == "as_caller" else []))
+    t = MountTree(tmp_path, *WAYS[request.param])
     t.as_caller = request.param == "as_caller"
     yield t
     t.finish()
@@ -502,3 +505,93 @@ def test_fil_7_a_storm_of_changes_leaves_one_tree(tree):
     harness.wait_for(
         lambda: tree.counts()[1] == 0, "no file is open: the kernel tells of a close later", show=tree.counts
     )
+
+
+def requests(tree, *kinds):
+    """How many requests of these kinds have come."""
+    tree.server.send_signal(signal.SIGUSR1)
+    got = dict(w.split("=") for w in tree.server.stdout.readline().split() if "=" in w)
+    return [int(got.get(kind, 0)) for kind in kinds]
+
+
+def test_fil_7_a_close_is_told_only_where_a_lock_may_end(tree):
+    def body():
+        for i in range(10):
+            with open(f"new{i}", "xb", buffering=0) as f:
+                f.write(b"x")
+            assert Path(f"new{i}").read_bytes() == b"x"
+
+    def closes_a_second_descriptor(back):
+        with open("f", "r+b", buffering=0) as f:
+            fcntl.lockf(f, fcntl.LOCK_EX)
+            with open(back / "f", "r+b") as host:
+                fails(errno.EAGAIN, fcntl.lockf, host, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(os.open("f", os.O_RDONLY))
+                fcntl.lockf(host, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    tree.run(body)
+    assert requests(tree, "FLUSH", "CREATE", "OPEN") == [0, 10, 10]
+    (tree.back / "f").write_bytes(b"x")
+    tree.run(closes_a_second_descriptor, tree.back)
+    assert requests(tree, "FLUSH") == [2]
+
+
+def test_fil_7_passthrough_keeps_reads_and_writes_in_the_kernel(tmp_path):
+    tree = MountTree(tmp_path, "--passthrough")
+    (tree.back / "large").write_bytes(b"l" * 200000)
+    (tree.back / "small").write_bytes(b"s" * 100)
+
+    def body(back):
+        assert len(Path("large").read_bytes()) == 200000
+        with open("made", "xb") as f:
+            f.write(b"m" * 300000)
+        assert (back / "made").read_bytes() == b"m" * 300000
+        with open("large", "r+b", buffering=0) as f, open("large", "ab", buffering=0) as appended:
+            # one backing file for every kind of open, and the host's page cache
+            appended.write(b"end")
+            (back / "large").open("ab").write(b"host")
+            assert f.seek(0, os.SEEK_END) == 200007 or os.fstat(f.fileno()).st_size == 200007
+            os.pwrite(f.fileno(), b"begin", 0)
+            shared = mmap.mmap(f.fileno(), 200007)
+            assert shared[:6] == b"beginl" and shared[-7:] == b"endhost"
+            shared[10:12] = b"mm"
+            assert (back / "large").read_bytes()[:12] == b"beginlllllmm"
+            os.truncate("large", 5)
+            assert os.pread(f.fileno(), 100, 0) == b"begin"
+            shared.close()
+        direct = os.open("large", os.O_RDWR | os.O_DIRECT)
+        page = mmap.mmap(-1, 4096)
+        page[:] = b"d" * 4096
+        assert os.pwritev(direct, [page], 0) == 4096
+        os.close(direct)
+        assert (back / "large").read_bytes() == b"d" * 4096
+
+    def mixed(back):
+        # a file that is open in one mode stays in it
+        with open("small", "rb", buffering=0) as first, open("small", "r+b", buffering=0) as second:
+            second.write(b"S")
+            assert first.read(2) == b"Ss"
+            assert (back / "small").read_bytes()[:2] == b"Ss"
+        with open("small", "r+b", buffering=0) as first, open("small", "rb", buffering=0) as second:
+            first.write(b"SS")
+            assert second.read(3) == b"SSs"
+
+    tree.run(body, tree.back)
+    assert requests(tree, "READ", "WRITE") == [0, 0]
+    tree.run(mixed, tree.back)
+    assert requests(tree, "WRITE") == [1]
+    assert Path(tree.back / "small").read_bytes()[:3] == b"SSs"
+    harness.wait_for(lambda: tree.counts()[1] == 0, "no file is open", show=tree.counts)
+    tree.finish()
+
+
+def test_fil_7_passthrough_needs_a_right_and_falls_back(tmp_path):
+    tree = MountTree(tmp_path, "--passthrough", unshare=["-m", "-U", "-r"])
+
+    def body():
+        Path("f").write_bytes(b"x" * 200000)
+        assert Path("f").read_bytes() == b"x" * 200000
+
+    tree.run(body)
+    assert min(requests(tree, "READ", "WRITE")) > 0
+    tree.finish()

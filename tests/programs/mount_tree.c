@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
  *
- * usage: mount_tree [--as-caller] [--threads N] [--ms ENTRY_AND_ATTR] DIRECTORY PLACE
+ * usage: mount_tree [--as-caller] [--passthrough] [--threads N] [--ms ENTRY_AND_ATTR]
+ *                   DIRECTORY PLACE
  * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
  * how many requests of each kind came. */
 #include "fs/fs.h"
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
 	static const struct option options[] = {{"as-caller", no_argument, NULL, 'c'},
 						{"threads", required_argument, NULL, 't'},
 						{"ms", required_argument, NULL, 'm'},
+						{"passthrough", no_argument, NULL, 'p'},
 						{0}};
 	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
@@ -99,6 +101,8 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		if (option == 'c')
 			s.as_caller = true;
+		else if (option == 'p')
+			s.passthrough = true;
 		else if (option == 't')
 			ts.threads = (unsigned)atoi(optarg);
 		else if (option == 'm')
@@ -117,6 +121,7 @@ int main(int argc, char **argv)
 	s.root = open(argv[optind], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ts.uid = geteuid();
 	ts.gid = getegid();
+	ts.wanted.also = s.passthrough ? FUSE_PASSTHROUGH : 0;
 	ts.allow_other = ts.default_permissions = s.as_caller;
 	r = fs_new(&s, &fs, &err);
 	ts.ctx = fs;
