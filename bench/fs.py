@@ -7,6 +7,7 @@ import ctypes
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import statistics
@@ -14,11 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from table import BENCH, lines, note, row, rows
 
-FILES, DIRECTORIES = 11000, 700
+# passthrough_ll has a descriptor for each file that the kernel knows; three trees stay below 20,000
+FILES, DIRECTORIES = 4500, 300
 MISSED = 3  # exit status of the child: a row missed its goal
 EXAMPLE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 URING = Path("/sys/module/fuse/parameters/enable_uring")
@@ -27,7 +30,7 @@ CLONE_NEWNS, MS_PRIVATE, MS_REC, MNT_DETACH = 0x20000, 1 << 18, 1 << 14, 2
 JOBS = {
     "tar xf": "mkdir made && tar xf ../tree.tar -C made",
     "git status": "git -C repo status --porcelain",
-    "grep -r": "! grep -r no-such-word repo/tree",
+    "grep -r": "grep -r no-such-word repo/tree || test $? = 1",
     "cp -r": "cp -r repo/tree copy",
     "rm -rf": "rm -rf made copy",
 }
@@ -80,7 +83,7 @@ def passthrough_ll(base):
         note("passthrough_ll", "left out: install libfuse3-dev")
         return None
     flags = subprocess.run(["pkg-config", "fuse3", "--cflags", "--libs"], capture_output=True, text=True).stdout.split()
-    out = base / "passthrough_ll"
+    out = base / "debian"
     subprocess.run(["cc", "-O2", f"-I{EXAMPLE.parent}", EXAMPLE, "-o", out, *flags], check=True)
     return [out, "-f", "-o", "source=BACK,cache=auto,timeout=1,allow_other", "VIEW"]
 
@@ -104,7 +107,7 @@ def prepare(way, source):
     repo = way.back / "repo"
     shutil.copytree(source, repo / "tree")
     (way.back / "single").mkdir()
-    script = "git init -q && git add . && git -c user.name=b -c user.email=b@b commit -qm one && git gc -q"
+    script = "git init -q && git config gc.auto 0 && git add . && git -c user.name=b -c user.email=b@b commit -qm one && git gc -q"
     subprocess.run(["sh", "-ec", script], cwd=repo, check=True)
 
 
@@ -190,10 +193,14 @@ def fs(server):
         status = 1
         try:
             libc = ctypes.CDLL(None, use_errno=True)
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             assert libc.unshare(CLONE_NEWNS) == 0 and libc.mount(b"none", b"/", None, MS_PRIVATE | MS_REC, None) == 0
             with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FS_DIR", "/var/tmp")) as place:
                 measure(Path(place))
             status = 0 if all(rows) else MISSED
+        except Exception:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             os._exit(status)
