@@ -82,7 +82,9 @@ def passthrough_ll(base):
     if not EXAMPLE.exists():
         note("passthrough_ll", "left out: install libfuse3-dev")
         return None
-    flags = subprocess.run(["pkg-config", "fuse3", "--cflags", "--libs"], capture_output=True, text=True).stdout.split()
+    flags = subprocess.run(
+        ["pkg-config", "fuse3", "--cflags", "--libs"], capture_output=True, text=True
+    ).stdout.split()
     out = base / "debian"
     subprocess.run(["cc", "-O2", f"-I{EXAMPLE.parent}", EXAMPLE, "-o", out, *flags], check=True)
     return [out, "-f", "-o", "source=BACK,cache=auto,timeout=1,allow_other", "VIEW"]
@@ -112,10 +114,12 @@ def prepare(way, source):
 
 
 def run_round(way, results):
+    os.sync()  # what another way has written
     for r in lines(BENCH / "bench_fs", way.view / "single"):
         results.setdefault(r["op"], []).append((r["us"], r["p99_us"]))
     for job, command in JOBS.items():
         before = way.requests() if way.is_ours else {}
+        os.sync()
         begin = time.monotonic()
         subprocess.run(["sh", "-ec", command], cwd=way.view, check=True, stdout=subprocess.DEVNULL)
         took = (time.monotonic() - begin) * 1e6
@@ -135,7 +139,7 @@ def show(ways, results):
             late = statistics.median(p for _, p in results[way.name][name])
             cells.append((way, ratio, late))
         print(f"      {name:22} {statistics.median(base):11.1f} " + "".join(f"{r:15.2f}x" for _, r, _ in cells))
-        for way, ratio, late in cells:
+        for way, ratio, _ in cells:
             goal = GOALS.get(name, (None, None))[way.name.startswith("io_uring")]
             if goal and way.is_ours and way.name in ("/dev/fuse", "io_uring"):
                 row(f"{name}, {way.name}", f"{ratio:.2f} x native", f"at most {goal} x", ratio <= goal)
@@ -146,7 +150,9 @@ def show(ways, results):
     for way in ways:
         for job in JOBS if way.is_ours else ():
             got = results[way.name][f"requests of {job}"]
-            text = ", ".join(f"{k} {n / FILES:.2f}" for k, n in sorted(got.items(), key=lambda x: -x[1]) if n > FILES // 50)
+            text = ", ".join(
+                f"{k} {n / FILES:.2f}" for k, n in sorted(got.items(), key=lambda x: -x[1]) if n > FILES // 50
+            )
             note(f"requests a file: {job}, {way.name}", text)
 
 

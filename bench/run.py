@@ -17,12 +17,13 @@ from cgroups import control_file
 from compare import compare
 from designs import designs
 from exec_check import exec_check
-from fs import fs
 from history import history
 from output import output
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
 from weights import weights
 from work import work
+
+from fs import fs
 
 
 def measure(server, rounds, session, wanted, ways):

@@ -37,26 +37,27 @@ void caller_leave(const struct fs *fs)
 	setfsgid(0);
 }
 
-static void set_fsetid(bool on)
+bool caller_set_effective(unsigned cap, bool on)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2];
+	const uint32_t bit = 1U << cap;
 
-	if (syscall(SYS_capget, &head, data) < 0)
-		return;
-	data[0].effective &= ~(1U << CAP_FSETID);
-	data[0].effective |= (data[0].permitted & (1U << CAP_FSETID)) * on;
-	syscall(SYS_capset, &head, data);
+	if (syscall(SYS_capget, &head, data) < 0 || !(data[0].permitted & bit) ||
+	    ((data[0].effective & bit) != 0) == on)
+		return false;
+	data[0].effective ^= bit;
+	return syscall(SYS_capset, &head, data) == 0;
 }
 
 void caller_drop_fsetid(const struct fs *fs, bool kill)
 {
 	if (fs->setup.as_caller && kill)
-		set_fsetid(false);
+		caller_set_effective(CAP_FSETID, false);
 }
 
 void caller_keep_fsetid(const struct fs *fs, bool kill)
 {
 	if (fs->setup.as_caller && kill)
-		set_fsetid(true);
+		caller_set_effective(CAP_FSETID, true);
 }

@@ -4,6 +4,7 @@
 #include "fs/fs_state.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 
 /* A worker copies this much at most before it answers; the caller asks for the rest. */
 #define COPY_MAX (16U << 20)
@@ -133,7 +134,11 @@ int op_flush(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 int op_release(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_release_in *in = q->arg;
+	struct fs_handle *h = handle_get(fs, in->fh);
 
+	/* a backing id may keep the file open */
+	if (h != NULL && (in->release_flags & FUSE_RELEASE_FLOCK_UNLOCK))
+		flock(h->fd, LOCK_UN);
 	locks_release(fs, in->fh);
 	return handle_release(fs, in->fh);
 }

@@ -20,8 +20,9 @@ struct fs_setup {
 	unsigned entry_ms, attr_ms; /* how long the kernel may keep names and attributes */
 	unsigned negative_ms;	    /* the same for names that do not exist; 0: not at all */
 	/* The kernel reads and writes files that are large or opened for writing by itself, where
-	 * the transport agreed on FUSE_PASSTHROUGH and this process has CAP_SYS_ADMIN. The file
-	 * system then sees neither READ nor WRITE of them. */
+	 * the transport agreed on FUSE_PASSTHROUGH. It needs CAP_SYS_ADMIN, in the threads'
+	 * permitted set at least: it is effective only during the one ioctl. The file system then
+	 * sees neither READ nor WRITE of them. */
 	bool passthrough;
 	unsigned open_dirs; /* directories kept open; 0: FS_OPEN_DIRS */
 };

@@ -88,6 +88,8 @@ void caller_leave(const struct fs *fs);
 void caller_drop_fsetid(const struct fs *fs, bool kill);
 void caller_keep_fsetid(const struct fs *fs, bool kill);
 int caller_prepare(struct err *err);
+/* This thread; a capability below 32. False: it was so before, or is not permitted. */
+bool caller_set_effective(unsigned cap, bool on);
 
 /* ---- operations that wait: slow_call.c ---- */
 
@@ -99,7 +101,7 @@ bool slow_call_start(struct fs *fs, const struct fs_request *q);
 /* ---- locks ---- */
 
 struct lock_table *locks_new(void);
-void locks_free(struct lock_table *l); /* after slow_calls_free; NULL is fine */
+void locks_free(struct lock_table *l);	       /* after slow_calls_free; NULL is fine */
 bool locks_held(struct fs *fs, uint64_t node); /* POSIX locks, by any owner */
 /* A file was closed by one of its owners: the locks that the owner has on the node go. */
 void locks_flush(struct fs *fs, uint64_t node, uint64_t owner);

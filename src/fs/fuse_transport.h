@@ -66,9 +66,9 @@ int fs_transport_answer(struct fs_transport *t, uint64_t unique, const struct fs
 int fs_transport_forget_entry(struct fs_transport *t, uint64_t parent, const char *name);
 int fs_transport_forget_data(struct fs_transport *t, uint64_t node, int64_t offset, int64_t len);
 /* With FUSE_PASSTHROUGH. Any thread. A number by which an answer of OPEN names the file that the
- * kernel itself reads and writes, or -errno; EPERM: without CAP_SYS_ADMIN. The kernel opens the
- * file anew for each open, with this thread's credentials. It holds files that are open after the
- * number is closed. */
+ * kernel itself reads and writes, or -errno; both calls need CAP_SYS_ADMIN (EPERM). The kernel
+ * opens the file anew for each open, with this thread's credentials. It holds files that are open
+ * after the number is closed. */
 int fs_transport_backing_open(struct fs_transport *t, int fd);
 void fs_transport_backing_close(struct fs_transport *t, int id);
 void fs_transport_free(struct fs_transport *t); /* after run has returned; NULL is fine */

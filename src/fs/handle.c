@@ -5,6 +5,7 @@
 #include "fs/fs_state.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 
 /* Files that are read and are not larger are cheaper in the kernel's cache for this file system:
  * see docs/architecture/fs.md. */
@@ -32,6 +33,26 @@ static bool needs_flush(struct fs *fs, uint64_t node, const struct fs_opened *o)
 	return !(is_read_only(o) || made) || locks_held(fs, node);
 }
 
+/* CAP_SYS_ADMIN is effective only meanwhile. */
+static int open_id(struct fs *fs, int fd)
+{
+	const bool raised = caller_set_effective(CAP_SYS_ADMIN, true);
+	const int id = fs_transport_backing_open(fs->transport, fd);
+
+	if (raised)
+		caller_set_effective(CAP_SYS_ADMIN, false);
+	return id;
+}
+
+static void close_id(struct fs *fs, int id)
+{
+	const bool raised = caller_set_effective(CAP_SYS_ADMIN, true);
+
+	fs_transport_backing_close(fs->transport, id);
+	if (raised)
+		caller_set_effective(CAP_SYS_ADMIN, false);
+}
+
 /* With the lock. All open handles of a node are passed through by one backing id, or none is: the
  * kernel answers EIO otherwise. */
 static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
@@ -41,7 +62,7 @@ static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
 	if (h->next != NULL) {
 		h->backing_id = h->next->backing_id;
 	} else if (suits) {
-		id = fs_transport_backing_open(fs->transport, h->fd);
+		id = open_id(fs, h->fd);
 		if (id > 0)
 			h->backing_id = id;
 		else if (id == -EPERM)
@@ -131,7 +152,7 @@ int handle_release(struct fs *fs, uint64_t fh)
 	pthread_mutex_unlock(&fs->lock);
 	close(h->fd);
 	if (unused_id > 0)
-		fs_transport_backing_close(fs->transport, unused_id);
+		close_id(fs, unused_id);
 	pthread_mutex_destroy(&h->reading);
 	free(h->entries);
 	free(h);

@@ -585,6 +585,46 @@ def test_fil_7_passthrough_keeps_reads_and_writes_in_the_kernel(tmp_path):
     tree.finish()
 
 
+def test_fil_7_a_closed_file_is_closed_at_the_host(tree):
+    def body():
+        shutil.copy("/bin/true", "program")
+        subprocess.run(["./program"], check=True)
+
+    def runs_at_the_host():
+        try:
+            return subprocess.run([tree.back / "program"]).returncode == 0
+        except OSError as e:
+            assert e.errno == errno.ETXTBSY
+            return False
+
+    tree.run(body)
+    harness.wait_for(runs_at_the_host, "nothing has the program open for writing")
+
+
+def test_fil_7_a_flock_ends_with_its_own_file(tree):
+    (tree.back / "f").write_bytes(b"x")
+    host = os.open(tree.back / "f", os.O_RDWR)
+
+    def is_free():
+        try:
+            fcntl.flock(host, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        fcntl.flock(host, fcntl.LOCK_UN)
+        return True
+
+    def body():
+        first, second = os.open("f", os.O_RDWR), os.open("f", os.O_RDWR)
+        fcntl.flock(first, fcntl.LOCK_EX)
+        assert not is_free()
+        os.close(first)
+        harness.wait_for(is_free, "the lock of the closed file is gone")
+        os.close(second)
+
+    tree.run(body)
+    os.close(host)
+
+
 def test_fil_7_passthrough_needs_a_right_and_falls_back(tmp_path):
     tree = MountTree(tmp_path, "--passthrough", unshare=["-m", "-U", "-r"])
 

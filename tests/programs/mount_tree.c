@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -57,6 +58,19 @@ static void *print_counts(void *arg)
 	return NULL;
 }
 
+/* A session's file system has CAP_SYS_ADMIN permitted, and not effective. */
+static void make_admin_effective(bool on)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	syscall(SYS_capget, &head, data);
+	data[0].effective &= ~(1U << CAP_SYS_ADMIN);
+	if (on)
+		data[0].effective |= data[0].permitted & (1U << CAP_SYS_ADMIN);
+	syscall(SYS_capset, &head, data);
+}
+
 static int serve(struct fs *fs, int mount, const char *place)
 {
 	sigset_t usr1;
@@ -75,7 +89,9 @@ static int serve(struct fs *fs, int mount, const char *place)
 	pthread_create(&counter, NULL, print_counts, fs);
 	printf("ready\n");
 	fflush(stdout);
+	make_admin_effective(false);
 	r = fs_transport_run(transport);
+	make_admin_effective(true);
 	pthread_cancel(counter);
 	pthread_join(counter, NULL);
 	umount2(place, MNT_DETACH);

@@ -96,7 +96,10 @@ def test_fil_7_pjdfstest_finds_no_difference(tree, place):
     assert set(native) == set(mounted)
 
 
-def test_fil_7_fsx_finds_no_wrong_byte(tree, place):
+@pytest.mark.parametrize("mode", ["--as-caller", "--passthrough"])
+def test_fil_7_fsx_finds_no_wrong_byte(place, mode):
     program, config = tool("fsx"), place / "fsx.toml"
     config.write_text(FSX)
+    tree = MountTree(place, mode)
     tree.sh(f"{program} -f {config} -P {place} -N 1000000 -S 7 -q file")
+    tree.finish()
