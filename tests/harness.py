@@ -119,6 +119,8 @@ class Server:
         }
         if "AGENTSH_TEST_BPF" in os.environ and not uid:  # off or required: all tests in that way
             self.config["sandbox"] = {"bpf": os.environ["AGENTSH_TEST_BPF"]}
+        if "AGENTSH_TEST_MODE" in os.environ:  # monitoring.mode of all tests
+            self.config["monitoring"] = {"mode": os.environ["AGENTSH_TEST_MODE"]}
         self.merge(self.config, config or {})
         if keys is not None:
             self.keys_file.write_text(json.dumps({"keys": keys}))
@@ -434,3 +436,5 @@ def ensure_user():
         pwd.getpwuid(USER_UID)
     except KeyError:
         subprocess.run(["useradd", "-u", str(USER_UID), "-m", "agentsh-tester"], check=True)
+    if os.path.exists("/dev/fuse"):
+        os.chmod("/dev/fuse", 0o666)  # as udev makes it; a machine without udev has 0600

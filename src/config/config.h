@@ -54,6 +54,10 @@ struct config {
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE of a command, soft and hard */
 	int64_t pool_size;		    /* of sandboxes prepared in advance */
 	char *bpf;			    /* auto | off | required */
+	int64_t fuse_entry_ms, fuse_attr_ms, fuse_negative_ms, fuse_max_readahead;
+	bool fuse_async_read, fuse_writeback_cache;
+	/* monitoring */
+	char *monitoring_mode; /* native | fuse */
 	/* filesystem: what of the machine sessions see */
 	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */

@@ -66,11 +66,12 @@ static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 static void cfg_1_an_unknown_key_of_every_section_is_named(void **state)
 {
 	static const char *const sections[] = {
-		"server",     "server.auth",  "logging",
-		"sessions",   "sandbox",      "sandbox.resource_limits",
-		"filesystem", "policies",     "approvals",
-		"events",     "events.jsonl", "output",
-		"commands",   "metrics",      "monitoring"};
+		"server",	"server.auth", "logging",
+		"sessions",	"sandbox",     "sandbox.resource_limits",
+		"sandbox.fuse", "filesystem",  "policies",
+		"approvals",	"events",      "events.jsonl",
+		"output",	"commands",    "metrics",
+		"monitoring"};
 
 	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
 		const char *dot = strchr(sections[i], '.');
@@ -103,7 +104,7 @@ static void cfg_1_what_has_not_come_yet_is_said_so_unless_it_is_off(void **state
 		{"approvals: {notification: {type: webhook}}",
 		 "'approvals.notification' is not available"},
 		{"approvals: {notifications: 1}", "unknown key 'approvals.notifications'"},
-		{"monitoring: {mode: hybrid}", "'monitoring.mode' is not available"},
+		{"monitoring: {mode: hybrid}", "monitoring.mode: 'hybrid' is not available"},
 		{"monitoring: {hybrid: {ebpf_monitor: [/tmp]}}",
 		 "'monitoring.hybrid' is not available"},
 	};

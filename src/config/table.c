@@ -181,6 +181,31 @@ const struct config_row config_rows[] = {
 	 "costs more time. required: the server does not start without it.",
 	 "test_cfg_1_sandbox_bpf", RESTART},
 
+	{"sandbox.fuse.entry_timeout", CONFIG_DURATION, AT(fuse_entry_ms), 0, HOUR, "1s", NULL,
+	 "How long the kernel may keep a name of the workspace before it asks for it again.",
+	 "test_cfg_1_sandbox_fuse_entry_timeout"},
+	{"sandbox.fuse.attr_timeout", CONFIG_DURATION, AT(fuse_attr_ms), 0, HOUR, "1s", NULL,
+	 "The same for a file's attributes.",
+	 "test_cfg_1_sandbox_fuse_attr_timeout"},
+	{"sandbox.fuse.negative_timeout", CONFIG_DURATION, AT(fuse_negative_ms), 0, HOUR, "0s", NULL,
+	 "The same for a name that does not exist.",
+	 "test_cfg_1_sandbox_fuse_negative_timeout"},
+	{"sandbox.fuse.max_readahead", CONFIG_INT, AT(fuse_max_readahead), 4 * KIB, 128 * KIB, "131072", NULL,
+	 "Most bytes that the kernel reads ahead in a file of the workspace.",
+	 "test_cfg_1_sandbox_fuse_max_readahead"},
+	{"sandbox.fuse.async_read", CONFIG_BOOL, AT(fuse_async_read), 0, 0, "true", NULL,
+	 "Let the kernel read several parts of a file at a time.",
+	 "test_cfg_1_sandbox_fuse_async_read"},
+	{"sandbox.fuse.writeback_cache", CONFIG_BOOL, AT(fuse_writeback_cache), 0, 0, "false", NULL,
+	 "Let the kernel collect writes and send them later. The person who edits the same file on the "
+	 "machine then sees them later, too.",
+	 "test_cfg_1_sandbox_fuse_writeback_cache"},
+
+	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "native", CHOICES("native", "fuse"),
+	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
+	 "by a file server of the session, which decides every operation by policy and records it.",
+	 "test_cfg_1_monitoring_mode"},
+
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
 	 "Paths of the machine that sessions see and may write to as their user may, watched where the "
 	 "workspace is. /workspace is the session's workspace.",
@@ -282,9 +307,15 @@ static const struct {
 
 /* Keys and sections of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr",	  "server.tls",	     "logging.audit",
-	"sandbox.fuse",		  "sandbox.network", "approvals.timeout",
-	"approvals.notification", "monitoring.mode", "monitoring.hybrid",
+	"server.grpc_addr",
+	"server.tls",
+	"logging.audit",
+	"sandbox.network",
+	"approvals.timeout",
+	"approvals.notification",
+	"monitoring.hybrid",
+	"sandbox.fuse.event_batch_size",
+	"sandbox.fuse.event_batch_delay",
 };
 
 static const struct {
@@ -292,6 +323,8 @@ static const struct {
 } later_values[] = {
 	{"server.auth.type", "jwt"},
 	{"server.auth.type", "mtls"},
+	{"monitoring.mode", "ebpf"},
+	{"monitoring.mode", "hybrid"},
 };
 
 const struct config_row *config_row_find(const char *key)

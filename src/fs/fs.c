@@ -7,6 +7,8 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
+#define OVERFLOW_GID 65534 /* of a group that this user namespace does not have */
+
 /* An opcode without a row is answered with ENOSYS: the kernel then does without it, or does it by
  * itself. docs/architecture/fs.md lists them. */
 static fs_op_fn *const operations[] = {
@@ -77,7 +79,9 @@ void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out)
 				  .mode = st->stx_mode,
 				  .nlink = st->stx_nlink,
 				  .uid = st->stx_uid,
-				  .gid = st->stx_gid,
+				  .gid = st->stx_gid == OVERFLOW_GID && fs->setup.other_gid != 0
+						 ? fs->setup.other_gid
+						 : st->stx_gid,
 				  .rdev = (uint32_t)makedev(st->stx_rdev_major, st->stx_rdev_minor),
 				  .blksize = st->stx_blksize};
 }

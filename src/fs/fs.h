@@ -17,6 +17,9 @@ struct fs_setup {
 	 * gid, and the kernel checks permissions (default_permissions). False: it acts with its own
 	 * credentials alone, and the backing file system checks them. */
 	bool as_caller;
+	/* What a group that the mount's user namespace does not have is shown as: the kernel
+	 * refuses every change of a file with such a group. 0: as it is. */
+	gid_t other_gid;
 	unsigned entry_ms, attr_ms; /* how long the kernel may keep names and attributes */
 	unsigned negative_ms;	    /* the same for names that do not exist; 0: not at all */
 	/* The kernel reads and writes files that are large or opened for writing by itself, where

@@ -390,12 +390,12 @@ int fs_transport_open(const struct fs_transport_setup *s, int *mount_fd, struct 
 	t->nworkers = s->threads != 0 ? s->threads : FS_DEFAULT_THREADS;
 	t->workers = mem_alloc(t->nworkers * sizeof(*t->workers));
 	t->dead = open("/", O_PATH | O_CLOEXEC);
-	t->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	t->fd = s->device > 0 ? s->device : open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (t->fd < 0 || t->dead < 0)
 		r = err_errno(
 			err, E_ENFORCEMENT, "fuse",
-			"cannot open /dev/fuse; load the fuse module, or pass /dev/fuse into the "
-			"container");
+			"cannot open /dev/fuse; load the fuse module, pass /dev/fuse into the "
+			"container, or let this user read and write it (mode 0666)");
 	else if ((r = make_buffers(t, err)) == 0 && (r = make_mount(s, t->fd, &mount, err)) == 0)
 		r = greet(t, err);
 	if (r < 0) {

@@ -33,6 +33,7 @@ struct fs_transport_setup {
 	void *ctx;		       /* borrowed; must outlive the transport */
 	unsigned threads;	       /* 1 to FS_MAX_THREADS; 0: FS_DEFAULT_THREADS */
 	struct fs_wanted wanted;
+	int device; /* /dev/fuse, taken; 0: it is opened */
 	/* The mount. */
 	uid_t uid; /* user_id and group_id; only this user may enter unless allow_other */
 	gid_t gid;
@@ -42,7 +43,7 @@ struct fs_transport_setup {
 };
 #define FS_DEFAULT_THREADS 4
 
-/* Opens /dev/fuse, makes a detached mount and answers INIT. *mount_fd is the caller's: move_mount
+/* Makes a detached mount and answers INIT. *mount_fd is the caller's: move_mount
  * puts it into place; the mount is gone when the last of its places and descriptors is. Nothing may
  * be looked at below the mount before fs_transport_run serves it: the caller would wait for itself.
  * E_ENFORCEMENT: no /dev/fuse, no right to mount, or a kernel that is too old. */

@@ -9,7 +9,7 @@ static void found(struct rig *g, const char *id)
 
 	assert_int_equal(link_unpack(&m, &text, NULL), 0);
 	assert_string_equal(text.session_id, id);
-	assert_int_equal(m.nfds, 1 + RINGS_FDS);
+	assert_int_equal(m.nfds, 1 + 2 * rig_ring_count());
 	assert_memory_equal(rig_hear(m.fd[0]), expect, strlen(expect));
 	assert_int_equal(fcntl(m.fd[0], F_GETFL) & O_NONBLOCK, 0);
 	rig_rings(&text.rings, m.fd + 1);
@@ -64,7 +64,7 @@ static void ses_8_the_next_api_child_finds_living_and_dead(void **state)
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
 	found(g, "a");
-	lost(g, "b", "the warden was killed by signal KILL (9)", RINGS_FDS);
+	lost(g, "b", "the warden was killed by signal KILL (9)", 2 * rig_ring_count());
 	found(g, "c");
 	rig_skip(g, MSG_launcher_found_all);
 	/* It gets launcher_gone for deaths, like the API child before it. */
@@ -120,7 +120,7 @@ static void ses_8_a_warden_that_died_in_between_is_lost_with_its_ring(void **sta
 	assert_false(rig_file(g, "a.sock"));
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
-	lost(g, "a", "the warden died while no server watched it", RINGS_FDS);
+	lost(g, "a", "the warden died while no server watched it", 2 * rig_ring_count());
 	rig_skip(g, MSG_launcher_found_all);
 	/* A second restart: still lost, until it is removed. */
 	restart(g);

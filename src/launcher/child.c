@@ -48,7 +48,7 @@ static _Noreturn void become(const struct launcher *l, size_t program, uid_t uid
 	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
 	    dup2(l->settings.log_fd, STDERR_FILENO) < 0 || fcntl(link, F_SETFD, 0) < 0)
 		err_errno(&err, E_UNAVAILABLE, name, "cannot pass descriptors");
-	else if ((program == PROGRAM_BPF ? sandbox_become_holder(uid, BPF_CAPS, &err)
+	else if ((program == PROGRAM_BPF ? sandbox_become_holder(uid, uid, BPF_CAPS, &err)
 					 : sandbox_become_user(&user, &err)) == 0 &&
 		 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent)
 		sandbox_execute(l->programs.fd[program], argv, &err);

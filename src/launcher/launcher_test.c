@@ -202,7 +202,8 @@ static _Noreturn void fake_api(char **argv)
 static void install(struct rig *g)
 {
 	static const char *const names[] = {"agentsh-api",   "agentsh-warden", "agentsh-init",
-					    "agentsh-check", "agentsh-bpf",    "agentsh-state"};
+					    "agentsh-check", "agentsh-bpf",    "agentsh-state",
+					    "agentsh-fs"};
 	cleanup_free char *copy =
 		mem_printf("cp /proc/%d/exe %s/agentsh-server", (int)getpid(), g->dir);
 

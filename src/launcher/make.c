@@ -98,6 +98,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.state_program = mem_strdup(l->programs.state_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
+		.fuse = strcmp(c->monitoring_mode, "fuse") == 0,
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
 	};
@@ -124,6 +125,7 @@ static int draw_plan(struct job *j, struct err *err)
 	if (r < 0)
 		return r;
 	make_recipe(l, p);
+	p->fuse &= j->c->own_dir == NULL; /* without namespaces there are no mounts */
 	strv_done(&p->unenforced);
 	strv_copy(&p->unenforced, &j->ask->unenforced);
 	p->session_id = mem_strdup(j->ask->session_id);
@@ -323,7 +325,8 @@ struct making {
 	struct launcher_created answer;	   /* owned */
 	int link_fd, policy_fd, report_fd; /* owned; the first two go with the answer */
 	struct watch *reported;
-	struct err failure; /* as reported */
+	struct err failure;	 /* as reported */
+	size_t processes, rings; /* that the session has */
 };
 
 static void making_free(struct session_entry *w)
@@ -363,7 +366,7 @@ static void answer(struct session_entry *w)
 	for (size_t i = 1; i < w->meta.n && w->warden.pidfd != -1; i++)
 		w->meta.process[i].start = meta_start_time((pid_t)w->meta.process[i].pid);
 	n = 1 + session_files_rings(dir, w->id, &k->answer.rings, fd + 1);
-	if (n < 1 + RINGS_FDS)
+	if (n < 1 + 2 * k->rings)
 		err_errno(&err, E_UNAVAILABLE, w->id, "cannot open the rings of session %s", w->id);
 	else
 		meta_save(dir, w->id, &w->meta, &err);
@@ -402,7 +405,7 @@ void make_finish(void *session_entry)
 		return; /* more reports may follow */
 	/* If the main process is dead already, its last messages are in the link that the API child
 	 * gets. */
-	if (k->failure.code == E_OK && w->meta.n < PROCESSES)
+	if (k->failure.code == E_OK && w->meta.n < k->processes)
 		err_set(&k->failure, E_INTERNAL, w->id, "%s of %s did not start: %s",
 			MAIN_PROCESS->title, w->id,
 			w->reason[0] != '\0' ? w->reason : "its stub ended early");
@@ -419,12 +422,20 @@ void make_finish(void *session_entry)
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
 	const struct launcher *l = j->l;
+	const struct config *c = &l->settings.config;
 	struct assignment o = {
 		.session_id = (char *)j->ask->session_id,
 		.walls = j->walls,
 		.api_uid = l->privileged ? l->settings.config.api_uid : geteuid(),
 		.log_level = l->settings.log_level,
 		.log_format = l->settings.log_format,
+		.real = j->real,
+		.entry_ms = (uint32_t)c->fuse_entry_ms,
+		.attr_ms = (uint32_t)c->fuse_attr_ms,
+		.negative_ms = (uint32_t)c->fuse_negative_ms,
+		.max_readahead = (uint32_t)c->fuse_max_readahead,
+		.async_read = c->fuse_async_read,
+		.writeback_cache = c->fuse_writeback_cache,
 	};
 	struct stub new = {.l = l,
 			   .plan = &j->plan,
@@ -472,6 +483,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.policy_fd = take_fd(j->fd[ASSIGNMENT_POLICY]),
 		.report_fd = take_fd(j->report_fd),
 	};
+	k->processes = process_count(j->plan.fuse, &k->rings);
 	strv_copy(&k->answer.walls, &j->walls);
 	fdio_nonblock(k->report_fd);
 	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
@@ -502,7 +514,8 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 	j->link_fd = link[0];
 	j->fd[ASSIGNMENT_API] = link[1];
 	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
-		r = make_ring(j, i, err);
+		if (process_used(process_with_ring(i), j->plan.fuse))
+			r = make_ring(j, i, err);
 	if (r == 0) {
 		j->fd[ASSIGNMENT_POLICY] = fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3);
 		j->fd[ASSIGNMENT_LISTEN] = session_files_bind(dir, id);

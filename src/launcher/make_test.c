@@ -32,8 +32,9 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	assert_int_equal(wall_unpack(&walls, &made.walls, NULL), 0);
 	assert_int_equal(walls.wall[WALL_process_separation].state,
 			 rig_root() ? WALL_UP : WALL_UNAVAILABLE);
-	assert_int_equal(m.nfds, RINGS_FDS + 2);
-	assert_int_equal(write(m.fd[RINGS_FDS + 1], "x", 1), -1); /* the policy is sealed */
+	assert_int_equal(m.nfds, 2 * rig_ring_count() + 2);
+	assert_int_equal(write(m.fd[2 * rig_ring_count() + 1], "x", 1),
+			 -1); /* the policy is sealed */
 	assert_int_equal(errno, EPERM);
 	rig_rings(&made.rings, m.fd + 1);
 
@@ -56,7 +57,7 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	assert_int_equal(meta_load(g->l.place.sessions_fd, "s.1", &meta, NULL), 0);
 	assert_int_equal(meta.uid, made.session_uid);
 	assert_int_equal(meta.owner_uid, rig_uid());
-	assert_int_equal(meta.n, PROCESSES);
+	assert_int_equal(meta.n, rig_processes());
 	for (size_t i = 0; i < meta.n; i++) {
 		const pid_t pid = (pid_t)meta.process[i].pid;
 
@@ -87,11 +88,11 @@ static void sbx_6_a_warden_inherits_the_descriptors_of_its_arguments(void **stat
 		rw += access == O_RDWR;
 		ro += access == O_RDONLY;
 	}
-	assert_int_equal(n, 2 + 5 + PROCESSES - 1 + PROCESS_RINGS - 1);
+	assert_int_equal(n, 2 + 5 + rig_processes() - 1 + rig_ring_count() - 1);
 	/* stdout, listener, a link to the API child and to each process, the ring and the policy;
 	 * the ack, and the other rings to see their heads. stderr is the test's. */
-	assert_true(rw >= 4 + PROCESSES && rw <= 5 + PROCESSES);
-	assert_true(ro >= PROCESS_RINGS && ro <= PROCESS_RINGS + 1);
+	assert_in_range(rw, 4 + rig_processes(), 5 + rig_processes());
+	assert_in_range(ro, rig_ring_count(), rig_ring_count() + 1);
 	link_msg_done(&m);
 }
 

@@ -41,8 +41,12 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 				      s->tree_fd};
 	const char made = ASSIGNMENT_USERNS;
 	struct cgroup_files files = CGROUP_FILES_NONE;
-	struct prepared_stub done = {s->sock,		parent, s->plan,
-				     s->l->programs.fd, -1,	s->l->bpf.check.link};
+	struct prepared_stub done = {.sock = s->sock,
+				     .launcher = parent,
+				     .plan = s->plan,
+				     .program = s->l->programs.fd,
+				     .exec_map = -1,
+				     .exec_link = s->l->bpf.check.link};
 	int link[2], userns = -1, r = 0;
 	char id[GROUP_ID_MAX];
 
@@ -56,6 +60,8 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 			cgroup_files_open(host, id, &files);
 		cgroup_files_format(&files, &done.counters);
 	}
+	if (r == 0)
+		r = start_ahead(&done, err);
 	if (r == 0)
 		r = link_pair(link, err);
 	if (r < 0)

@@ -71,8 +71,9 @@ static int parse_process(struct process_args *a, const char *text)
 			continue;
 		text += n + 1;
 		if (a->nothers == ARRAY_LEN(a->other) || parse_number(&text, ' ', &l.pid) < 0 ||
-		    parse_fd(&text, l.row->ring ? ' ' : '\0', &l.fd) < 0 ||
-		    (l.row->ring && parse_fd(&text, '\0', &l.ring_fd) < 0))
+		    (parse_fd(&text, '\0', &l.fd) < 0 &&
+		     (!l.row->ring || parse_fd(&text, ' ', &l.fd) < 0 ||
+		      parse_fd(&text, '\0', &l.ring_fd) < 0)))
 			return -1;
 		a->other[a->nothers++] = l;
 		if (l.row->start == PROCESS_INSIDE) {
@@ -127,7 +128,7 @@ void process_args_done(struct process_args *args)
 int process_args_parse(const struct process_row *row, int argc, char **argv,
 		       struct process_args *out, struct err *err)
 {
-	struct process_args a = {.exec_map_fd = -1, .exec_link_fd = -1};
+	struct process_args a = {.exec_map_fd = -1, .exec_link_fd = -1, .fuse_fd = -1};
 	unsigned seen = 0;
 	int r = 0;
 
@@ -153,7 +154,7 @@ int process_args_parse(const struct process_row *row, int argc, char **argv,
 
 static void format_process(const struct process_link *l, const char *key, struct strv *argv)
 {
-	if (l->row->ring)
+	if (l->ring_fd > 0)
 		strv_addf(argv, "%s=%s %d %d %d", key, l->row->name, (int)l->pid, l->fd,
 			  l->ring_fd);
 	else
@@ -195,7 +196,7 @@ int process_args_pass(const struct process_row *row, const struct process_args *
 			return -1;
 	for (size_t i = 0; (row->args & PROCESS_ARG(process)) != 0 && i < args->nothers; i++)
 		if (fcntl(args->other[i].fd, F_SETFD, 0) < 0 ||
-		    (args->other[i].row->ring && fcntl(args->other[i].ring_fd, F_SETFD, 0) < 0))
+		    (args->other[i].ring_fd > 0 && fcntl(args->other[i].ring_fd, F_SETFD, 0) < 0))
 			return -1;
 	return 0;
 }

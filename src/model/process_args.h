@@ -15,7 +15,7 @@ struct process_link {
 	const struct process_row *row;
 	pid_t pid;
 	int fd;	     /* the link to it */
-	int ring_fd; /* its ring, to see the head of; only with row->ring */
+	int ring_fd; /* its ring, to see the head of; 0: none, or not known yet */
 };
 
 /* See PROCESS_ARGS. */
@@ -23,6 +23,7 @@ struct process_args {
 	const char *session_id; /* borrowed */
 	int listen_fd, api_fd, ring_fd, ack_fd, policy_fd, link_fd;
 	int wait_fd, prepared_fd; /* while it waits */
+	int fuse_fd;		  /* -1: none */
 	uid_t api_uid;
 	int log_level, log_format;
 	struct strv walls, counters, programs; /* owned */

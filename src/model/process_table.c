@@ -3,14 +3,15 @@
 #include "base/mem.h"
 
 const struct process_row process_table[PROCESSES] = {
-#define X(name, program, people, start, ring, args) \
-	{#name, program, people, PROCESS_##start, ring, args},
+#define X(name, program, people, start, need, ring, args) \
+	{#name, program, people, PROCESS_##start, PROCESS_NEEDS_##need, ring, args},
 	PROCESS_TABLE(X)
 #undef X
 };
 
 const struct process_row process_waiting = {
-	"warden", "agentsh-warden", "the warden", PROCESS_MAIN, true, PROCESS_WAITING_ARGS};
+	"warden", "agentsh-warden",    "the warden", PROCESS_MAIN, PROCESS_NEEDS_NOTHING,
+	true,	  PROCESS_WAITING_ARGS};
 
 enum process process_of(enum process_start start)
 {
@@ -20,6 +21,24 @@ enum process process_of(enum process_start start)
 		i++;
 	ensure(i < PROCESSES);
 	return (enum process)i;
+}
+
+bool process_used(enum process p, bool fuse)
+{
+	return fuse || process_table[p].need != PROCESS_NEEDS_FUSE;
+}
+
+size_t process_count(bool fuse, size_t *rings)
+{
+	size_t n = 0;
+
+	*rings = 0;
+	for (size_t p = 0; p < PROCESSES; p++)
+		if (process_used((enum process)p, fuse)) {
+			n++;
+			*rings += process_table[p].ring;
+		}
+	return n;
 }
 
 enum process process_with_ring(size_t i)

@@ -20,7 +20,12 @@ enum process_start {
 	/* The main process forks it at the assignment, outside of the namespaces, without
 	 * capabilities. It has a link to the main process, and dies with it. */
 	PROCESS_BESIDE,
+	/* As BESIDE, but the stub forks it while it prepares the sandbox. The program prepares
+	 * itself, gets the assignment by its link, and answers it (struct assignment_part). */
+	PROCESS_AHEAD,
 };
+/* What a session must have so that the process is started. */
+enum process_need { PROCESS_NEEDS_NOTHING, PROCESS_NEEDS_FUSE };
 
 /* Arguments "KEY=VALUE" of a program (struct process_args). Descriptors are inherited
  * by number; a list has one argument for each entry.
@@ -42,7 +47,8 @@ enum process_start {
 	X(process, other, LINKS)	       /* the others: "NAME PID LINK [RING]" */           \
 	X(wait, wait_fd, FD)		       /* of the launcher, which sends the assignment */  \
 	X(prepared, prepared_fd, FD)	       /* to init, for its part of the assignment */      \
-	X(program, programs, LIST)	       /* of a process beside it: "NAME DESCRIPTOR" */
+	X(program, programs, LIST)	       /* of a process beside it: "NAME DESCRIPTOR" */    \
+	X(fuse, fuse_fd, FD_OR_NONE)	       /* /dev/fuse; without it the program opens it */
 enum process_arg {
 #define X(key, member, kind) PROCESS_ARG_##key,
 	PROCESS_ARGS(X)
@@ -63,27 +69,30 @@ enum process_arg {
 	(PROCESS_ARG(ring) | PROCESS_ARG(ack) | PROCESS_ARG(policy) | PROCESS_ARG(link) | \
 	 PROCESS_ARG(log_level) | PROCESS_ARG(log_format))
 
-/*  name, program, for people, start, whether it has a ring, arguments. The main process is first.
- */
-#define PROCESS_TABLE(X)                                                      \
-	X(warden, "agentsh-warden", "the warden", MAIN, 1, PROCESS_MAIN_ARGS) \
-	X(init, "agentsh-init", "init", INSIDE, 0, 0)                         \
-	PROCESS_TABLE_OF_TESTS(X)
+#define PROCESS_AHEAD_ARGS (PROCESS_ARG(link) | PROCESS_ARG(fuse))
+
+/*  name, program, for people, start, need, whether it has a ring, arguments. The main process is
+ *  first; those with a need are last. */
+#define PROCESS_TABLE(X)                                                               \
+	X(warden, "agentsh-warden", "the warden", MAIN, NOTHING, 1, PROCESS_MAIN_ARGS) \
+	X(init, "agentsh-init", "init", INSIDE, NOTHING, 0, 0)                         \
+	PROCESS_TABLE_OF_TESTS(X)                                                      \
+	X(fs, "agentsh-fs", "the file server", AHEAD, FUSE, 1, PROCESS_AHEAD_ARGS)
 #ifdef AGENTSH_TEST_PROCESSES
 #define PROCESS_TABLE_OF_TESTS(X) \
-	X(test, "agentsh-test-process", "the test process", BESIDE, 1, PROCESS_BESIDE_ARGS)
+	X(test, "agentsh-test-process", "the test process", BESIDE, NOTHING, 1, PROCESS_BESIDE_ARGS)
 #else
 #define PROCESS_TABLE_OF_TESTS(X)
 #endif
 
 enum process {
-#define X(name, program, people, start, ring, args) PROCESS_##name,
+#define X(name, program, people, start, need, ring, args) PROCESS_##name,
 	PROCESS_TABLE(X)
 #undef X
 		PROCESSES
 };
 enum {
-#define X(name, program, people, start, ring, args) +(ring)
+#define X(name, program, people, start, need, ring, args) +(ring)
 	PROCESS_RINGS = 0 PROCESS_TABLE(X)
 #undef X
 };
@@ -94,6 +103,7 @@ struct process_row {
 	const char *title;   /* for people. The session fails when the process dies, and the reason
 				begins with this. */
 	enum process_start start;
+	enum process_need need;
 	bool ring;     /* it records events, in a ring of its own that has its name */
 	unsigned args; /* PROCESS_ARG() of its arguments */
 };
@@ -102,5 +112,9 @@ extern const struct process_row process_waiting; /* the main process, before its
 
 /* The only row that starts this way; MAIN or INSIDE. */
 enum process process_of(enum process_start start);
+/* Whether a session has the process; fuse: its workspace is a FUSE mount. */
+bool process_used(enum process p, bool fuse);
+/* How many it has, and how many of them have rings. */
+size_t process_count(bool fuse, size_t *rings);
 /* The process of a ring, i < PROCESS_RINGS; the main process has the first. */
 enum process process_with_ring(size_t i);

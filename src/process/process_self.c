@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #define AGAIN_MS 50 /* while the ring is full, or the API process has not read it */
@@ -16,8 +17,7 @@ struct actor_question {
 	void *arg;
 };
 
-/* The warden sees that the process ends, and fails the session. */
-static void fail(struct process_self *p, const struct err *err)
+void process_fail(struct process_self *p, const struct err *err)
 {
 	log_error("the process fails", "session_id", p->args.session_id, "reason", err->message);
 	peer_send(&p->warden, MSG_process_failed, 0, &(struct process_failed){(char *)err->message},
@@ -33,10 +33,29 @@ static void send_to_warden(struct process_self *p, enum msg_type type, uint32_t 
 	struct err err = {0};
 
 	if (peer_send(&p->warden, type, req, msg, NULL, 0, &err) != LINK_OK)
-		fail(p, &err);
+		process_fail(p, &err);
 }
 
 /* ---- ring and gate ---- */
+
+void process_wake(struct process_self *p)
+{
+	const uint64_t one = 1;
+
+	if (!atomic_exchange(&p->woken, true))
+		(void)!write(p->wake_fd, &one, sizeof(one));
+}
+
+static void on_wake(void *arg)
+{
+	struct process_self *p = arg;
+	uint64_t n;
+
+	(void)!read(p->wake_fd, &n, sizeof(n));
+	atomic_store(&p->woken, false);
+	if (p->face->woken != NULL)
+		p->face->woken(p);
+}
 
 static void on_settled(void *arg, const struct gate_case *k, const struct gate_report *r,
 		       const struct event *e)
@@ -44,6 +63,7 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 	struct process_self *p = arg;
 
 	recorder_event(&p->recorder, e, NULL, NULL);
+	process_wake(p);
 }
 
 /* After each callback. */
@@ -118,8 +138,9 @@ static void on_hello(void *ctx, void *msg, struct link_msg *m)
 	struct process_self *p = ctx;
 	struct err err = {0};
 
-	if (actor_reader_open(m->fd[0], &p->actors, &err) < 0 || p->face->open(p, &err) < 0) {
-		fail(p, &err);
+	p->actors_fd = take_fd(m->fd[0]);
+	if (actor_reader_open(p->actors_fd, &p->actors, &err) < 0 || p->face->open(p, &err) < 0) {
+		process_fail(p, &err);
 		return;
 	}
 	p->ready = true;
@@ -171,7 +192,7 @@ static void on_readable(void *arg)
 	if (status == LINK_EOF)
 		loop_stop(p->loop);
 	else if (status == LINK_BROKEN)
-		fail(p, &err);
+		process_fail(p, &err);
 }
 
 static const struct peer_row rows[] = {
@@ -200,16 +221,24 @@ static int open_self(struct process_self *p, struct err *err)
 	p->asker = (struct gate_asker){wake, p};
 	p->due = watch_timer(p->loop, look_at_gate, p);
 	p->again = watch_timer(p->loop, NULL, NULL); /* turn() does the work */
-	if (r == 0)
+	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r == 0 && p->wake_fd == -1)
+		r = err_errno(err, E_UNAVAILABLE, NULL, "eventfd");
+	if (r == 0) {
+		p->wakes = watch_readable(p->loop, p->wake_fd, on_wake, p);
+		watch_start(p->wakes);
 		r = recorder_open(&p->recorder, p->args.ring_fd, p->args.ack_fd, err);
-	return r < 0 ? r : gate_open(&gate, &p->gate, err);
+	}
+	if (r == 0)
+		r = gate_open(&gate, &p->gate, err);
+	return r < 0 || p->face->begin == NULL ? r : p->face->begin(p, err);
 }
 
 static void close_self(struct process_self *p)
 {
 	while (!STAILQ_EMPTY(&p->questions))
 		answer(p, &(struct actor){0});
-	if (p->ready)
+	if (p->ready || p->face->begin != NULL)
 		p->face->close(p);
 	actor_reader_free(p->actors);
 	gate_close(p->gate);
@@ -218,32 +247,54 @@ static void close_self(struct process_self *p)
 	peer_close(&p->warden);
 	watch_free(p->due);
 	watch_free(p->again);
+	watch_free(p->wakes);
+	mem_cleanup_fd(&p->wake_fd);
+	mem_cleanup_fd(&p->actors_fd);
 	loop_free(p->loop);
 	process_args_done(&p->args);
 }
 
-int process_run(const struct process_row *row, const struct process_program *program, int argc,
-		char **argv)
+int process_start(const struct process_row *row, int argc, char **argv, struct process_args *out)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
-	struct process_self p = {.face = program, .warden = PEER_CLOSED};
 	struct err err = {0};
 
-	STAILQ_INIT(&p.questions);
 	log_init(row->program, LOG_INFO, LOG_TEXT, STDERR_FILENO);
 	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-	    process_args_parse(row, argc, argv, &p.args, &err) < 0) {
-		log_error("the process cannot start", "reason", err.message);
-		return 2;
-	}
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 &&
+	    process_args_parse(row, argc, argv, out, &err) == 0)
+		return 0;
+	log_error("the process cannot start", "reason", err.message);
+	return -1;
+}
+
+int process_serve(const struct process_program *program, struct process_args *args, void *context)
+{
+	struct process_self p = {.args = *args,
+				 .face = program,
+				 .program = context,
+				 .warden = PEER_CLOSED,
+				 .actors_fd = -1,
+				 .wake_fd = -1};
+	struct err err = {0};
+
+	*args = (struct process_args){0};
+	STAILQ_INIT(&p.questions);
 	log_set((enum log_level)p.args.log_level, (enum log_format)p.args.log_format);
 	if (open_self(&p, &err) < 0) {
-		fail(&p, &err);
+		process_fail(&p, &err);
 		return 1;
 	}
 	loop_run(p.loop);
 	close_self(&p);
 	return p.status;
+}
+
+int process_run(const struct process_row *row, const struct process_program *program, int argc,
+		char **argv)
+{
+	struct process_args args;
+
+	return process_start(row, argc, argv, &args) < 0 ? 2 : process_serve(program, &args, NULL);
 }

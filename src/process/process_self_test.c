@@ -9,8 +9,9 @@
 
 #define STRANGER 4194304 /* over every pid */
 
-static const struct process_row row = {"unit",	       "unit-process", "the unit process",
-				       PROCESS_BESIDE, true,	       PROCESS_BESIDE_ARGS};
+static const struct process_row row = {
+	"unit", "unit-process",	    "the unit process", PROCESS_BESIDE, PROCESS_NEEDS_NOTHING,
+	true,	PROCESS_BESIDE_ARGS};
 
 /* ---- in the process ---- */
 

@@ -160,9 +160,17 @@ int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
 	return r < 0 ? r : set_no_new_privs(err);
 }
 
-int sandbox_become_holder(uint32_t uid, uint64_t caps, struct err *err)
+int sandbox_drop_caps(struct err *err)
 {
-	const struct identity who = {uid, uid, true, caps};
+	const struct identity who = {0};
+	bool bounded = false;
+
+	return take_identity(&who, &bounded, err);
+}
+
+int sandbox_become_holder(uint32_t uid, uint32_t gid, uint64_t caps, struct err *err)
+{
+	const struct identity who = {uid, gid, true, caps};
 	bool bounded = false;
 	int r = take_identity(&who, &bounded, err);
 

@@ -124,9 +124,9 @@ int inside_root(struct inside *in, struct err *err)
 			       : err_errno(err, E_ENFORCEMENT, "/", "mount(/, private)");
 	/* In a new namespace the directory that a descriptor names cannot be cloned. But the stub
 	 * has made it our working directory, which the kernel carried over (copy_mnt_ns). */
-	if (!in->plan.privileged)
+	if (!in->plan.privileged && !in->plan.fuse)
 		r = mnt_clone(AT_FDCWD, ".", &in->tree_fd, err);
-	if (r == 0 && !in->plan.privileged)
+	if (r == 0 && in->tree_fd != -1)
 		r = mnt_set(in->tree_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "workspace", err);
 	if (r == 0)
 		r = mnt_make(&root_fs, &in->root_fd, err);

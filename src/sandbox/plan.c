@@ -42,6 +42,7 @@ static const struct field rows[] = {
 	ROW(FIELD_STR, own_dir, PATH_MAX),
 	ROW(FIELD_U32, namespaces, 0),
 	ROW(FIELD_U32, trees, 0),
+	ROW(FIELD_U32, fuse, 0),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};

@@ -46,6 +46,7 @@ struct sandbox_plan {
 	char *own_dir;	     /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
+	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
 };
 #define SANDBOX_OWN_HOME "home"
 #define SANDBOX_OWN_TMP "tmp"
@@ -135,7 +136,9 @@ int sandbox_execute(int program_fd, char *const argv[], struct err *err);
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 /* The same for another child of root's server; the program that it executes then has these
  * capabilities (bits 1 << CAP_…), and can get no others. */
-int sandbox_become_holder(uint32_t uid, uint64_t caps, struct err *err);
+int sandbox_become_holder(uint32_t uid, uint32_t gid, uint64_t caps, struct err *err);
+/* A process of the session that was started with capabilities drops all of them. */
+int sandbox_drop_caps(struct err *err);
 
 /* Paths of the session's view by which a shell reports its state. */
 #define CAPTURE_DIR "/run/agentsh"

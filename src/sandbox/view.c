@@ -363,6 +363,10 @@ int inside_covers(struct inside *in, struct err *err)
 		for (size_t k = 0; r == 0 && k < lists[i].paths->n; k++) {
 			const char *path = lists[i].paths->v[k];
 
+			/* The kernel drops a mount below a FUSE mount when the server answers with
+			 * another node. So the server itself refuses what is covered elsewhere. */
+			if (in->plan.fuse && path_within(path, WORKSPACE))
+				continue;
 			/* Mounts outside of the workspace are read-only already. */
 			if (lists[i].paths == &in->plan.read_only_paths &&
 			    !path_within(path, WORKSPACE))

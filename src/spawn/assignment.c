@@ -23,11 +23,16 @@
 static const struct field rows[] = {
 	ROW(FIELD_STR, session_id, 64), ROW(FIELD_STRV, walls, WALLS_MAX),
 	ROW(FIELD_U32, api_uid, 0),	ROW(FIELD_U32, log_level, 0),
-	ROW(FIELD_U32, log_format, 0),
+	ROW(FIELD_U32, log_format, 0),	ROW(FIELD_STR, real, PATH_MAX),
+	ROW(FIELD_U32, entry_ms, 0),	ROW(FIELD_U32, attr_ms, 0),
+	ROW(FIELD_U32, negative_ms, 0), ROW(FIELD_U32, max_readahead, 0),
+	ROW(FIELD_U32, async_read, 0),	ROW(FIELD_U32, writeback_cache, 0),
 };
-static const struct fields assignment_fields = {"assignment", sizeof(struct assignment), rows,
-						ARRAY_LEN(rows)};
-/* One message carries the descriptors, the plan and the assignment itself. */
+const struct fields assignment_fields = {"assignment", sizeof(struct assignment), rows,
+					 ARRAY_LEN(rows)};
+/* One message carries the descriptors up to ASSIGNMENT_OTHERS, the plan, the assignment itself and
+ * the descriptors of the other rings that the session has. */
+enum { MESSAGE_PLAN = ASSIGNMENT_OTHERS, MESSAGE_TEXT, MESSAGE_OTHERS };
 #define MESSAGE_FDS (ASSIGNMENT_FDS + 2)
 _Static_assert(sizeof(ASSIGNMENT_ID) == ID_MAX + 1, "any id takes its place");
 _Static_assert(MESSAGE_FDS <= FDIO_MAX_FDS, "see assignment_send");
@@ -38,6 +43,7 @@ int assignment_send(int sock, const struct assignment *o, const struct sandbox_p
 	cleanup_fd int plan_fd = -1, memory = -1;
 	cleanup_buf struct buf text = {0};
 	int all[MESSAGE_FDS];
+	size_t n = MESSAGE_OTHERS;
 	const char byte = 0;
 	int r = plan_seal(plan, &plan_fd, err);
 
@@ -47,10 +53,13 @@ int assignment_send(int sock, const struct assignment *o, const struct sandbox_p
 	memory = fdio_sealed("agentsh-assignment", text.data, text.len);
 	if (memory == -1)
 		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
-	memcpy(all, fd, ASSIGNMENT_FDS * sizeof(*fd));
-	all[ASSIGNMENT_FDS] = plan_fd;
-	all[ASSIGNMENT_FDS + 1] = memory;
-	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0 || trees_send(sock, view) < 0)
+	memcpy(all, fd, ASSIGNMENT_OTHERS * sizeof(*fd));
+	all[MESSAGE_PLAN] = plan_fd;
+	all[MESSAGE_TEXT] = memory;
+	for (size_t i = ASSIGNMENT_OTHERS; i < ASSIGNMENT_FDS; i++)
+		if (fd[i] != -1)
+			all[n++] = fd[i];
+	if (fdio_send(sock, &byte, 1, all, n) < 0 || trees_send(sock, view) < 0)
 		return err_errno(err, E_UNAVAILABLE, o->session_id,
 				 "the prepared sandbox does not answer");
 	return 0;
@@ -87,14 +96,15 @@ int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err
 	return 0;
 }
 
-/* The process ends with 0 when the launcher does not need it. */
-static void receive(int sock, int fd[MESSAGE_FDS])
+/* Returns how many descriptors came. The process ends with 0 when the launcher does not need it. */
+static size_t receive(int sock, int fd[MESSAGE_FDS])
 {
 	size_t nfds = MESSAGE_FDS;
 	char byte;
 
-	if (assignment_recv(sock, &byte, fd, &nfds) != 1 || nfds != MESSAGE_FDS)
+	if (assignment_recv(sock, &byte, fd, &nfds) != 1 || nfds < MESSAGE_OTHERS)
 		_exit(0);
+	return nfds;
 }
 
 static int tell(int report_fd, enum process process, pid_t pid, struct err *err)
@@ -127,6 +137,32 @@ void assignment_refuse(int sock, const struct err *why)
 	give_up(fd[ASSIGNMENT_REPORT], why);
 }
 
+static int load_text(int fd, struct assignment *o, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	int r = lseek(fd, 0, SEEK_SET) < 0
+			? err_errno(err, E_UNAVAILABLE, NULL, "the assignment cannot be read")
+			: fdio_load(fd, ASSIGNMENT_MAX, &text, err);
+
+	return r < 0 ? r : fields_unpack(&assignment_fields, text.data, text.len, false, o, err);
+}
+
+bool assignment_part_receive(int link, struct assignment_part *out, int fd[PART_FDS])
+{
+	size_t nfds = PART_FDS;
+
+	return fdio_recv(link, out, sizeof(*out), fd, &nfds, NULL) == sizeof(*out) &&
+	       nfds == PART_FDS;
+}
+
+int assignment_part_load(const int fd[PART_FDS], struct sandbox_plan *plan, struct assignment *out,
+			 struct err *err)
+{
+	const int r = plan_load(fd[PART_PLAN], plan, err);
+
+	return r < 0 ? r : load_text(fd[PART_TEXT], out, err);
+}
+
 /* All power is gone: becomes the main process. Only returns on failure. */
 static int execute_waiting(const struct prepared_stub *p, struct err *err)
 {
@@ -143,6 +179,8 @@ static int execute_waiting(const struct prepared_stub *p, struct err *err)
 
 	process_args_add(&args,
 			 &(struct process_link){&process_table[inside], p->init.pid, p->init_link});
+	if (p->ahead.row != NULL)
+		process_args_add(&args, &p->ahead);
 	for (size_t i = 0; i < PROCESSES && r == 0; i++)
 		if (process_table[i].start == PROCESS_BESIDE) {
 			strv_addf(&args.programs, "%s %d", process_table[i].name, p->program[i]);
@@ -168,26 +206,79 @@ int assignment_wait(const struct prepared_stub *p, struct err *err)
 
 /* ---- the main process ---- */
 
+/* Waits for init's word that it is prepared. The process ends if init ends before. */
+static void await_prepared(const struct process_args *a)
+{
+	char word;
+
+	if (fdio_recv(a->prepared_fd, &word, 1, NULL, NULL, NULL) != 1 || word != SANDBOX_PREPARED)
+		_exit(FAILURE);
+}
+
 /* Waits for the assignment. The process ends if init ends before it. If init ends later, its link
- * has the reason. */
-static void await(const struct process_args *a)
+ * has the reason. Returns whether init is prepared. */
+static bool await(const struct process_args *a)
 {
 	struct pollfd pfd[] = {{a->wait_fd, POLLIN, 0}, {a->prepared_fd, POLLIN, 0}};
 	const char ready = ASSIGNMENT_READY;
-	char word;
+	bool prepared = false;
 
 	for (;;) {
 		if (poll(pfd, ARRAY_LEN(pfd), -1) < 0 && errno != EINTR)
 			_exit(FAILURE);
 		if (pfd[0].revents != 0)
-			return;
+			return prepared;
 		if (pfd[1].revents == 0)
 			continue;
-		if (fdio_recv(a->prepared_fd, &word, 1, NULL, NULL, NULL) != 1 ||
-		    word != SANDBOX_PREPARED || fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
+		await_prepared(a);
+		prepared = true;
+		if (fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
 			_exit(FAILURE);
 		prctl(PR_SET_NAME, ASSIGNMENT_NAME, 0, 0, 0);
 	}
+}
+
+/* The three descriptors of the ring of a process that is not the main one. */
+static const int *ring_of(const int fd[ASSIGNMENT_FDS], enum process p)
+{
+	size_t ring = 1;
+
+	while (process_with_ring(ring) != p)
+		ring++;
+	return fd + ASSIGNMENT_OTHERS + 3 * (ring - 1);
+}
+
+/* Gives its part of the assignment to the process that was started ahead. Its answer, a mount,
+ * takes the place of the workspace's tree. */
+static int assign_ahead(struct process_args *args, struct process_link *l, int all[MESSAGE_FDS],
+			int fd[ASSIGNMENT_FDS], struct err *err)
+{
+	const struct assignment_part part = {args->init_pid};
+	const int *ring = ring_of(fd, (enum process)(l->row - process_table));
+	const int sent[PART_FDS] = {[PART_TREE] = fd[ASSIGNMENT_TREE],
+				    [PART_POLICY] = fd[ASSIGNMENT_POLICY],
+				    [PART_RING] = ring[0],
+				    [PART_ACK] = ring[1],
+				    [PART_PLAN] = all[MESSAGE_PLAN],
+				    [PART_TEXT] = all[MESSAGE_TEXT]};
+	struct err answer = {0};
+	size_t nfds = 1;
+	int mount;
+
+	if (fdio_send(l->fd, &part, sizeof(part), sent, PART_FDS) < 0 ||
+	    fdio_recv(l->fd, &answer, sizeof(answer), &mount, &nfds, NULL) != sizeof(answer))
+		return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules), "%s ended early",
+			       l->row->title);
+	if (answer.code != E_OK || nfds != 1) {
+		*err = answer;
+		return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
+	}
+	close(fd[ASSIGNMENT_TREE]);
+	fd[ASSIGNMENT_TREE] = mount;
+	l->ring_fd = ring[2];
+	close(ring[0]);
+	close(ring[1]);
+	return tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid, err);
 }
 
 /* It dies with us. */
@@ -199,7 +290,8 @@ static int start_beside(struct process_args *args, const char *program,
 	struct process_args own = *args;
 	char name[32];
 	int pair[2], program_fd;
-	size_t p = 0, ring = 0;
+	const int *ring;
+	size_t p = 0;
 
 	if (sscanf(program, "%31s %d", name, &program_fd) != 2)
 		return err_set(err, E_BAD_REQUEST, program, "not a program: '%s'", program);
@@ -210,14 +302,10 @@ static int start_beside(struct process_args *args, const char *program,
 	l.row = &process_table[p];
 	own.link_fd = pair[1];
 	l.fd = pair[0];
-	while (++ring < PROCESS_RINGS)
-		if (process_with_ring(ring) == (enum process)p) {
-			const int *its = fd + ASSIGNMENT_OTHERS + 3 * (ring - 1);
-
-			own.ring_fd = its[0];
-			own.ack_fd = its[1];
-			l.ring_fd = its[2];
-		}
+	ring = ring_of(fd, (enum process)p);
+	own.ring_fd = ring[0];
+	own.ack_fd = ring[1];
+	l.ring_fd = ring[2];
 	l.pid = fork();
 	if (l.pid == 0) {
 		struct strv argv = {0};
@@ -238,23 +326,40 @@ static int start_beside(struct process_args *args, const char *program,
 			 : tell(fd[ASSIGNMENT_REPORT], (enum process)p, l.pid, err);
 }
 
+/* The descriptors of the rings that the session has follow the others in the message. */
+static int spread(const struct sandbox_plan *plan, const int *others, size_t n,
+		  int fd[ASSIGNMENT_FDS], struct err *err)
+{
+	for (unsigned i = 1; i < PROCESS_RINGS; i++)
+		if (process_used(process_with_ring(i), plan->fuse)) {
+			if (n < 3)
+				return err_set(err, E_BAD_REQUEST, NULL,
+					       "the assignment lacks a ring");
+			memcpy(fd + ASSIGNMENT_OTHERS + (size_t)3 * (i - 1), others,
+			       3 * sizeof(*fd));
+			others += 3;
+			n -= 3;
+		}
+	return 0;
+}
+
 /* Returns only on success; else the process ends. */
-static void apply(const struct process_args *a, struct assignment *o, int fd[ASSIGNMENT_FDS])
+static void apply(struct process_args *a, bool prepared, struct assignment *o,
+		  int fd[ASSIGNMENT_FDS])
 {
 	const struct sandbox_prepared init = {a->init_pid, a->prepared_fd};
 	struct sandbox_trees view = {0};
-	cleanup_buf struct buf text = {0};
 	struct sandbox_plan plan = {0};
 	struct err err = {0};
 	int all[MESSAGE_FDS], r;
+	const size_t n = receive(a->wait_fd, all);
 
-	receive(a->wait_fd, all);
-	memcpy(fd, all, ASSIGNMENT_FDS * sizeof(*fd));
-	r = plan_load(all[ASSIGNMENT_FDS], &plan, &err);
+	memcpy(fd, all, ASSIGNMENT_OTHERS * sizeof(*fd));
+	r = plan_load(all[MESSAGE_PLAN], &plan, &err);
 	if (r == 0)
-		r = fdio_load(all[ASSIGNMENT_FDS + 1], ASSIGNMENT_MAX, &text, &err);
+		r = load_text(all[MESSAGE_TEXT], o, &err);
 	if (r == 0)
-		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, &err);
+		r = spread(&plan, all + MESSAGE_OTHERS, n - MESSAGE_OTHERS, fd, &err);
 	if (r == 0)
 		r = trees_receive(a->wait_fd, plan.trees, &view, &err);
 	/* The next launcher recognizes the main process by the pid that called listen(). */
@@ -264,15 +369,23 @@ static void apply(const struct process_args *a, struct assignment *o, int fd[ASS
 	/* Not before: the next launcher must find this session, or it would never end. */
 	if (r == 0)
 		close(fd[ASSIGNMENT_LOCK]);
+	for (size_t i = 0; r == 0 && i < a->nothers; i++)
+		if (a->other[i].row->start == PROCESS_AHEAD) {
+			/* It enters init's user namespace, which must have its maps. */
+			if (!plan.privileged && !prepared)
+				await_prepared(a);
+			prepared |= !plan.privileged;
+			r = assign_ahead(a, &a->other[i], all, fd, &err);
+		}
 	if (r == 0)
-		r = sandbox_bind_init(&init, all[ASSIGNMENT_FDS], fd[ASSIGNMENT_TREE], &view, &err);
+		r = sandbox_bind_init(&init, all[MESSAGE_PLAN], fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);
 	if (r == 0)
 		r = tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), a->init_pid, &err);
 	if (r < 0)
 		give_up(fd[ASSIGNMENT_REPORT], &err);
-	close(all[ASSIGNMENT_FDS]);
-	close(all[ASSIGNMENT_FDS + 1]);
+	close(all[MESSAGE_PLAN]);
+	close(all[MESSAGE_TEXT]);
 	close(fd[ASSIGNMENT_TREE]);
 	sandbox_plan_done(&plan);
 }
@@ -288,13 +401,13 @@ int assignment_await(int argc, char **argv, struct process_args *out, struct err
 	/* Else other processes of its uid could read its memory, and its descriptors. The warden
 	 * reports that it cannot. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	await(out);
-	apply(out, &o, fd);
+	apply(out, await(out), &o, fd);
 	/* ps shows the session's id, and not what the process waited with */
 	memset(argv[1], 0, strlen(ASSIGNMENT_ID));
 	memcpy(argv[1], o.session_id, strlen(o.session_id));
 	prctl(PR_SET_NAME, process_waiting.program, 0, 0, 0);
 	free(o.session_id);
+	free(o.real);
 	out->session_id = argv[1];
 	out->listen_fd = fd[ASSIGNMENT_LISTEN];
 	out->api_fd = fd[ASSIGNMENT_API];

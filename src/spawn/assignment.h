@@ -20,6 +20,7 @@ struct prepared_stub {
 	const struct sandbox_plan *plan; /* with the session's uid and gid */
 	const int *program;		 /* descriptors, by enum process */
 	int exec_map, exec_link;	 /* of the kernel's exec check; -1: none */
+	struct process_link ahead;	 /* the process that was started ahead; row NULL: none */
 	struct strv counters;		 /* of its group; they stay open at an exec */
 	struct sandbox_prepared init;
 	int init_link;
@@ -29,7 +30,11 @@ struct assignment {
 	char *session_id;
 	struct strv walls;
 	uint32_t api_uid, log_level, log_format;
+	/* of the file server */
+	char *real; /* path of the workspace on the host */
+	uint32_t entry_ms, attr_ms, negative_ms, max_readahead, async_read, writeback_cache;
 };
+extern const struct fields assignment_fields;
 enum assignment_fd {
 	ASSIGNMENT_LISTEN,
 	ASSIGNMENT_API,
@@ -48,6 +53,27 @@ struct assignment_report {
 	pid_t pid;	/* of that process, which was started */
 	struct err err; /* code != 0: the end, without a process */
 };
+/* What a process of PROCESS_AHEAD gets as its assignment, by its link: this, and the descriptors
+ * below. It answers with a struct err and, if its code is E_OK, with the mount that
+ * takes the place of the workspace. */
+struct assignment_part {
+	pid_t init;
+};
+enum assignment_part_fd {
+	PART_TREE,
+	PART_POLICY,
+	PART_RING,
+	PART_ACK,
+	PART_PLAN,
+	PART_TEXT,
+	PART_FDS
+};
+/* The process: waits for it. False: the session is not needed. fd are the caller's. */
+bool assignment_part_receive(int link, struct assignment_part *out, int fd[PART_FDS]);
+/* Loads what PART_PLAN and PART_TEXT contain. */
+int assignment_part_load(const int fd[PART_FDS], struct sandbox_plan *plan, struct assignment *out,
+			 struct err *err);
+
 /* A prepared sandbox sends one of these before it gets its assignment. */
 #define ASSIGNMENT_READY 'r'
 #define ASSIGNMENT_FAILED 'f'
@@ -61,6 +87,9 @@ int assignment_send(int sock, const struct assignment *o, const struct sandbox_p
  */
 #define ASSIGNMENT_NAME "agentsh-waiting"
 #define ASSIGNMENT_ID ASSIGNMENT_NAME "................................................."
+/* Stub, still privileged: starts the process of PROCESS_AHEAD that the plan needs. It has the
+ * session's ids and, with a privileged plan, /dev/fuse and CAP_SYS_ADMIN. */
+int start_ahead(struct prepared_stub *p, struct err *err);
 /* Stub: gives up all power and becomes the main process, which waits. Only returns on failure. */
 int assignment_wait(const struct prepared_stub *p, struct err *err);
 /* Main process: reads its arguments, waits (and sends READY when init is prepared), binds init and

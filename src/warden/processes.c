@@ -108,7 +108,7 @@ int processes_open(struct warden *w, struct err *err)
 		const struct process_link *l = &w->args->other[i];
 		struct process_beside *p;
 
-		if (l->row->start != PROCESS_BESIDE)
+		if (l->row->start != PROCESS_BESIDE && l->row->start != PROCESS_AHEAD)
 			continue;
 		p = &w->processes.one[w->processes.n++];
 		*p = (struct process_beside){
@@ -118,7 +118,7 @@ int processes_open(struct warden *w, struct err *err)
 					 l->row->title, (int)l->pid);
 		p->gone = watch_readable(w->loop, p->pidfd, on_gone, p);
 		watch_start(p->gone);
-		if (l->row->ring)
+		if (l->ring_fd > 0)
 			r = ring_heads_add(&w->heads, l->row->name, l->ring_fd, err);
 		if (r == 0)
 			r = peer_open(&p->peer, &kind, w->loop, l->fd, p, err);

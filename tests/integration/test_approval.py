@@ -16,7 +16,7 @@ import harness
 import pytest
 
 WARDEN = harness.BUILD / "unit-warden-approval_test"
-PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-bpf", "agentsh-init", "agentsh-state"]
+PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-bpf", "agentsh-init", "agentsh-fs", "agentsh-state"]
 MESSAGE = struct.Struct("Qc7x")  # id, and 'a' asked, 'c' cancelled, 'y' yes, 'n' no, 't' its time in ms
 POLICY = """\
 version: 1

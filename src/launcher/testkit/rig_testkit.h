@@ -42,6 +42,9 @@ uid_t rig_uid(void);
 /* First in main: becomes one of the other programs if the test was started as one. */
 void rig_main(char **argv);
 /* Every ring of the table, by name, and its descriptors: the ring to read, the ack to write. */
+/* What a session without FUSE has. */
+size_t rig_processes(void);
+size_t rig_ring_count(void);
 void rig_rings(const struct strv *names, const int *fd);
 
 int rig_setup(void **state);

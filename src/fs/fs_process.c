@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fs_process.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "fs/fs.h"
+#include "process/process_self.h"
+#include "sandbox/command_walls.h"
+#include "spawn/assignment.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+
+struct file_server {
+	struct assignment_part part;
+	int fd[PART_FDS];
+	int device; /* owned; -1: to be opened */
+	struct sandbox_plan plan;
+	struct assignment assignment;
+	struct fs *fs;
+	struct fs_transport *transport;
+	pthread_t thread;
+	bool serving;
+	_Atomic int ended; /* 1: the transport has ended; -errno: it failed */
+	struct process_self *self;
+};
+
+/* ---- the mount ---- */
+
+/* A normal user may mount only in init's user namespace. There it takes a mount namespace of its
+ * own, because init's has no /dev/fuse. */
+static int enter_namespaces(const struct file_server *s, struct err *err)
+{
+	cleanup_fd int init = proc_pidfd(s->part.init);
+	const pid_t parent = getppid();
+
+	if (init < 0 || setns(init, CLONE_NEWUSER) < 0 || unshare(CLONE_NEWNS) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+				 "cannot enter the session's user namespace");
+	/* The change of credentials has cleared both. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_file_rules), "prctl");
+	return 0;
+}
+
+static int open_server(struct file_server *s, int *mount, struct err *err)
+{
+	const struct assignment *a = &s->assignment;
+	struct fs_setup files = {.root = s->fd[PART_TREE],
+				 .entry_ms = a->entry_ms,
+				 .attr_ms = a->attr_ms,
+				 .negative_ms = a->negative_ms};
+	struct fs_transport_setup t = {
+		.handle = fs_handle,
+		.on_interrupt = fs_interrupt,
+		.device = take_fd(s->device),
+		.allow_other = s->plan.privileged,
+		.mount_attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+		.wanted = {.also = a->writeback_cache ? FUSE_WRITEBACK_CACHE : 0,
+			   .never = a->async_read ? 0 : FUSE_ASYNC_READ,
+			   .max_readahead = a->max_readahead},
+	};
+	const struct fs_features *agreed;
+	int r = s->plan.privileged ? 0 : enter_namespaces(s, err);
+
+	t.uid = getuid();
+	t.gid = getgid();
+	files.other_gid = s->plan.privileged ? 0 : t.gid;
+	if (r == 0)
+		r = fs_new(&files, &s->fs, err);
+	t.ctx = s->fs;
+	if (r == 0)
+		r = fs_transport_open(&t, mount, &s->transport, err);
+	if (r == 0)
+		r = sandbox_drop_caps(err);
+	if (r < 0)
+		return r;
+	fs_attach(s->fs, s->transport);
+	agreed = fs_transport_features(s->transport);
+	log_debug("the workspace is served", "session_id", a->session_id, "async_read",
+		  agreed->flags & FUSE_ASYNC_READ ? "yes" : "no", "writeback_cache",
+		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no");
+	return 0;
+}
+
+static void *serve(void *arg)
+{
+	struct file_server *s = arg;
+	const int r = fs_transport_run(s->transport);
+
+	atomic_store(&s->ended, r < 0 ? r : 1);
+	process_wake(s->self);
+	return NULL;
+}
+
+/* ---- the process ---- */
+
+static int start(struct process_self *p, int *mount, struct err *err)
+{
+	struct file_server *s = p->program;
+	int r = open_server(s, mount, err);
+
+	if (r == 0 && (errno = pthread_create(&s->thread, NULL, serve, s)) != 0)
+		r = err_errno(err, E_UNAVAILABLE, NULL, "pthread_create");
+	s->serving = r == 0;
+	return r;
+}
+
+/* The mount is served before the warden can give it to init, which looks at it. */
+static int begin(struct process_self *p, struct err *err)
+{
+	struct file_server *s = p->program;
+	cleanup_fd int mount = -1;
+	struct err answer = {0};
+
+	s->self = p;
+	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
+		answer.code = E_INTERNAL;
+	if (fdio_send(p->args.link_fd, &answer, sizeof(answer), &mount, mount != -1) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "the warden does not listen");
+	*err = answer;
+	return -(int)answer.code;
+}
+
+static int open_program(struct process_self *p, struct err *err)
+{
+	return 0;
+}
+
+static void woken(struct process_self *p)
+{
+	const struct file_server *s = p->program;
+	const int ended = atomic_load(&s->ended);
+	struct err err;
+
+	/* Without an error it is init's end, and the warden closes the link soon. */
+	if (ended < 0) {
+		errno = -ended;
+		err_errno(&err, E_UNAVAILABLE, NULL, "the FUSE connection failed");
+		process_fail(p, &err);
+	}
+}
+
+static void close_program(struct process_self *p)
+{
+	struct file_server *s = p->program;
+
+	if (s->serving) {
+		fs_transport_stop(s->transport);
+		pthread_join(s->thread, NULL);
+	}
+	fs_free(s->fs);
+	fs_transport_free(s->transport);
+}
+
+static const struct process_program program = {
+	.begin = begin, .open = open_program, .close = close_program, .woken = woken};
+
+int fs_process_main(int argc, char **argv)
+{
+	struct file_server s = {0};
+	struct process_args args;
+	struct err err = {0};
+
+	if (process_start(&process_table[PROCESS_fs], argc, argv, &args) < 0)
+		return 2;
+	rlimit_raise_files();
+	if (!assignment_part_receive(args.link_fd, &s.part, s.fd))
+		return 0; /* no session needs it */
+	if (assignment_part_load(s.fd, &s.plan, &s.assignment, &err) < 0) {
+		fdio_send(args.link_fd, &err, sizeof(err), NULL, 0);
+		return 1;
+	}
+	close(s.fd[PART_PLAN]);
+	close(s.fd[PART_TEXT]);
+	/* ps shows the session's id, and not what the process waited with */
+	memset(argv[1], 0, strlen(ASSIGNMENT_ID));
+	memcpy(argv[1], s.assignment.session_id, strlen(s.assignment.session_id));
+	args.session_id = argv[1];
+	s.device = args.fuse_fd;
+	args.ring_fd = s.fd[PART_RING];
+	args.ack_fd = s.fd[PART_ACK];
+	args.policy_fd = s.fd[PART_POLICY];
+	args.log_level = (int)s.assignment.log_level;
+	args.log_format = (int)s.assignment.log_format;
+	return process_serve(&program, &args, &s);
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file server of a session (agentsh-fs): its mount, its life, its keys."""
+
+import contextlib
+import os
+import signal
+import stat
+from pathlib import Path
+
+import harness
+import pytest
+from harness import wait_for
+
+FUSE = {"monitoring": {"mode": "fuse"}}
+KINDS = {
+    "root": (0, {}),
+    "root_inside": (0, {"sandbox": {"root_inside": True}}),
+    "no_pool": (0, {"sandbox": {"pool_size": 0}}),
+    "user": (harness.USER_UID, {}),
+}
+
+
+@pytest.fixture(params=KINDS)
+def fuse_server(request, new_server):
+    uid, more = KINDS[request.param]
+    config = {**FUSE, **more}
+    return new_server(uid=uid, config=config)
+
+
+def file_server(server, session):
+    """The pid of the session's file server."""
+    for warden in server.warden_pids():
+        for pid in harness.children_of(warden):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if command[0] == b"agentsh-fs" and command[1] == session.id.encode():
+                return pid
+    raise AssertionError("no file server")
+
+
+def holds_the_device(pid):
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == "/dev/fuse":
+                return True
+        except FileNotFoundError:
+            pass
+    return False
+
+
+def device_of(session):
+    return session.out("grep ' /workspace ' /proc/self/mountinfo").split()[2]
+
+
+def is_mounted(device):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo") as f:
+            if any(line.split()[2] == device and " fuse.agentsh " in line for line in f):
+                return True
+    return False
+
+
+def test_fil_1_the_workspace_is_served(fuse_server):
+    s = fuse_server.session()
+    (s.workspace / "in").write_text("from the host\n")
+    os.chown(s.workspace / "in", fuse_server.uid, fuse_server.uid)
+    assert s.out("cat in") == "from the host\n"
+    assert s.out("printf '#!/bin/sh\\necho ran' > x; chmod 755 x; ./x; cp x y; mv y z; mkdir -p a/b; ls") == (
+        "ran\na\nin\nx\nz\n"
+    )
+    made = s.workspace / "z"
+    assert made.read_text() == "#!/bin/sh\necho ran"
+    assert made.stat().st_uid == fuse_server.uid and stat.S_IMODE(made.stat().st_mode) == 0o755
+    line = s.out("grep ' /workspace ' /proc/self/mountinfo")
+    assert " fuse.agentsh " in line and "nosuid" in line and "nodev" in line, line
+    assert s.out("export KEPT=1; cd a/b; pwd") == "/workspace/a/b\n"  # the warden sees into it
+    assert s.out("echo $KEPT; pwd") == "1\n/workspace/a/b\n"
+
+
+def test_sbx_6_the_file_server_has_no_power(fuse_server):
+    s = fuse_server.session()
+    pid = file_server(fuse_server, s)
+    status = harness.status_of(pid)
+    assert status["CapEff"] == status["CapPrm"] == status["CapAmb"] == "0" * 16
+    assert status["NoNewPrivs"] == "1"
+    warden_pid = int(status["PPid"])
+    warden = harness.status_of(warden_pid)
+    assert status["Uid"] == warden["Uid"] and (fuse_server.uid or status["Uid"].split()[0] != "0")
+    # If another process held the device, clients would wait for ever after the file server's death.
+    ours = [
+        fuse_server.pid,
+        *harness.descendants_of(fuse_server.pid),
+        *harness.descendants_of(warden_pid),
+        warden_pid,
+    ]
+    holders = {harness.program_of(p) for p in ours if holds_the_device(p)}
+    assert holders == {"agentsh-fs"}
+
+
+def test_fil_9_a_dead_file_server_fails_the_session(fuse_server):
+    s = fuse_server.session()
+    device = device_of(s)
+    assert is_mounted(device)
+    pid = file_server(fuse_server, s)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: s.get()["state"] == "failed", "the session fails")
+    assert "the file server was ended by signal 9" in fuse_server.log_text()
+    wait_for(lambda: not is_mounted(device), "its mount is gone")
+    other = fuse_server.session()
+    assert other.out("echo lives") == "lives\n"
+
+
+def test_ses_1_the_file_server_ends_with_the_session(fuse_server):
+    s = fuse_server.session()
+    pid = file_server(fuse_server, s)
+    s.out("echo x > x; sleep 100 & exec 9< x")
+    s.destroy()
+    wait_for(lambda: not harness.alive(pid), "the file server ends")
+    assert "the process fails" not in fuse_server.log_text()
+
+
+def test_cfg_1_monitoring_mode(new_server):
+    for mode, kind in (("native", ""), ("fuse", "fuse.agentsh")):
+        s = new_server(config={"monitoring": {"mode": mode}}).session()
+        fields = s.out("grep ' /workspace ' /proc/self/mountinfo").split()
+        assert (fields[fields.index("-") + 1] == "fuse.agentsh") == bool(kind)
+
+
+def with_keys(new_server, **keys):
+    server = new_server(config={**FUSE, "sandbox": {"fuse": keys}})
+    return server, server.session()
+
+
+def test_cfg_1_sandbox_fuse_entry_timeout(new_server):
+    _, s = with_keys(new_server, entry_timeout="1h", attr_timeout="1h")
+    (s.workspace / "a").write_text("x")
+    s.out("stat a")
+    (s.workspace / "a").unlink()
+    assert s.out("stat -c %n a") == "a\n"  # still kept
+    _, s = with_keys(new_server, entry_timeout="0s")
+    (s.workspace / "a").write_text("x")
+    s.out("stat a")
+    (s.workspace / "a").unlink()
+    assert s.script("stat a")["result"]["exit_code"] == 1
+
+
+def test_cfg_1_sandbox_fuse_attr_timeout(new_server):
+    _, s = with_keys(new_server, attr_timeout="1h", entry_timeout="1h")
+    (s.workspace / "a").write_text("x")
+    assert s.out("stat -c %s a") == "1\n"
+    (s.workspace / "a").write_text("xyz")
+    assert s.out("stat -c %s a") == "1\n"
+    _, s = with_keys(new_server, attr_timeout="0s", entry_timeout="1h")
+    (s.workspace / "a").write_text("x")
+    assert s.out("stat -c %s a") == "1\n"
+    (s.workspace / "a").write_text("xyz")
+    assert s.out("stat -c %s a") == "3\n"
+
+
+def test_cfg_1_sandbox_fuse_negative_timeout(new_server):
+    for time, code in (("1h", 1), ("0s", 0)):
+        _, s = with_keys(new_server, negative_timeout=time)
+        assert s.script("stat a")["result"]["exit_code"] == 1
+        (s.workspace / "a").write_text("x")
+        assert s.script("stat a")["result"]["exit_code"] == code
+
+
+def test_cfg_1_sandbox_fuse_max_readahead(new_server):
+    for size in (16384, 65536):
+        _, s = with_keys(new_server, max_readahead=size)
+        with open(f"/sys/class/bdi/{device_of(s)}/read_ahead_kb") as f:
+            assert int(f.read()) * 1024 == size
+
+
+def test_cfg_1_sandbox_fuse_async_read(new_server):
+    for value, word in ((True, "yes"), (False, "no")):
+        server, s = with_keys(new_server, async_read=value)
+        s.out("true")
+        assert f"session_id={s.id} async_read={word}" in server.log_text()
+
+
+def test_cfg_1_sandbox_fuse_writeback_cache(new_server):
+    for value, seen in ((True, ""), (False, "x\n")):
+        _, s = with_keys(new_server, writeback_cache=value)
+        held = "open F, '>a'; syswrite F, qq{x\\n}; open G, '>written'; sleep 300"  # no close, which would flush
+        s.exec("perl", "-e", held, detach=True, status=202)
+        wait_for((s.workspace / "written").exists, "it is written")
+        assert (s.workspace / "a").read_text() == seen
