@@ -90,6 +90,9 @@ void backing_done(struct backing *b)
 		return;
 	for (unsigned i = 1; i <= b->count; i++)
 		mem_cleanup_fd(&b->dir[i].fd);
+	while (b->nclosing > 0)
+		close(b->closing[--b->nclosing]);
+	free(b->closing);
 	free(b->dir);
 	pthread_cond_destroy(&b->rename_done);
 }
@@ -181,6 +184,41 @@ static uint16_t free_entry(struct fs *fs, int *old)
 	return i;
 }
 
+/* Its entry is the next to be used again. */
+void backing_gone(void *arg, uint16_t open_dir)
+{
+	struct backing *b = &((struct fs *)arg)->backing;
+	struct open_dir *d = &b->dir[open_dir];
+
+	d->node = 0;
+	if (d->users == 0) {
+		b->closing = mem_grow(b->closing, b->nclosing, sizeof(int));
+		b->closing[b->nclosing++] = d->fd;
+		d->fd = -1;
+	}
+	unlink_entry(b, open_dir);
+	d->older = 0;
+	d->newer = b->dir[0].newer;
+	b->dir[d->newer].older = open_dir;
+	b->dir[0].newer = open_dir;
+}
+
+void backing_close_forgotten(struct fs *fs)
+{
+	int *fd;
+	size_t n;
+
+	pthread_mutex_lock(&fs->lock);
+	fd = fs->backing.closing;
+	n = fs->backing.nclosing;
+	fs->backing.closing = NULL;
+	fs->backing.nclosing = 0;
+	pthread_mutex_unlock(&fs->lock);
+	while (n > 0)
+		close(fd[--n]);
+	free(fd);
+}
+
 /* Takes the descriptor. */
 static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *out)
 {
@@ -242,8 +280,14 @@ void backing_put_dir(struct fs *fs, struct backing_dir *d)
 	if (d->entry == BACKING_OWNED) {
 		close(d->fd);
 	} else if (d->entry != 0) {
+		struct open_dir *o = &fs->backing.dir[d->entry];
+		cleanup_fd int gone = -1;
+
 		pthread_mutex_lock(&fs->lock);
-		fs->backing.dir[d->entry].users--;
+		if (--o->users == 0 && o->node == 0) {
+			gone = o->fd;
+			o->fd = -1;
+		}
 		pthread_mutex_unlock(&fs->lock);
 	}
 	d->fd = -1;
@@ -332,16 +376,17 @@ static int walk_down(struct fs *fs, const struct dir_way *w)
 	}
 }
 
-/* A descriptor of the same object as one of the node's handles, or -ESTALE. */
-static int dup_handle(struct fs *fs, uint64_t node)
+/* A descriptor of the same object as one of the node's handles or as its entry, or -ESTALE. */
+static int dup_known(struct fs *fs, uint64_t node)
 {
 	struct node *n;
 	int fd = -ESTALE;
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	if (n != NULL && n->handles != NULL) {
-		fd = fcntl(n->handles->fd, F_DUPFD_CLOEXEC, 3);
+	if (n != NULL && (n->handles != NULL || n->open_dir != 0)) {
+		fd = n->handles != NULL ? n->handles->fd : fs->backing.dir[n->open_dir].fd;
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		if (fd < 0)
 			fd = -errno;
 	}
@@ -382,7 +427,7 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		pthread_mutex_unlock(&fs->lock);
 	}
 	if (is_lost(r)) {
-		r = dup_handle(fs, node);
+		r = dup_known(fs, node);
 		if (r >= 0)
 			*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
@@ -504,7 +549,7 @@ int backing_open(struct fs *fs, uint64_t node, int flags)
 	}
 	r = reach(fs, node, &want);
 	if (r == -ESTALE)
-		r = reopen(dup_handle(fs, node), flags);
+		r = reopen(dup_known(fs, node), flags);
 	return r == -EAGAIN ? FS_MUST_WAIT : r;
 }
 
@@ -518,7 +563,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	open = n != NULL && (n->slot == NODE_ROOT || n->open_dir != 0);
+	open = n != NULL && (n->slot == NODE_ROOT || (n->directory && n->open_dir != 0));
 	pthread_mutex_unlock(&fs->lock);
 	if (!open) {
 		r = reach(fs, node, &want);
@@ -528,7 +573,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	if (open) {
 		r = backing_get_dir(fs, node, &dir);
 	} else {
-		r = dup_handle(fs, node);
+		r = dup_known(fs, node);
 		dir = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
 	if (r < 0)
@@ -536,4 +581,29 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	r = stat_fd(dir.fd, st);
 	backing_put_dir(fs, &dir);
 	return r;
+}
+
+void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name)
+{
+	const struct node *p, *n;
+	struct backing_dir kept;
+	struct node_key key;
+	uint64_t id = 0;
+	int fd;
+
+	pthread_mutex_lock(&fs->lock);
+	p = node_get(fs->nodes, parent);
+	n = p != NULL ? node_child(fs->nodes, p, name) : NULL;
+	if (n != NULL && n->handles == NULL && n->open_dir == 0 && n->names->next == NULL) {
+		id = node_id(n);
+		node_key(fs->nodes, n, &key);
+	}
+	pthread_mutex_unlock(&fs->lock);
+	fd = id != 0 ? openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (fd >= 0)
+		fd = check_fd(fd, &key);
+	if (fd >= 0) {
+		keep_dir(fs, id, fd, &kept);
+		backing_put_dir(fs, &kept);
+	}
 }

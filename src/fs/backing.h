@@ -15,10 +15,11 @@
 
 struct fs;
 
+/* A directory, or another object that has lost its name. */
 struct open_dir {
-	int fd;
+	int fd;		/* O_PATH; -1: closed */
 	uint32_t users; /* it is not closed while it has some */
-	uint64_t node;
+	uint64_t node;	/* 0: freed; the descriptor is closed soon */
 	uint16_t newer, older;
 };
 
@@ -27,6 +28,8 @@ struct backing {
 	int root;
 	struct open_dir *dir; /* 1 to room; entry 0 is the end of the list in both directions */
 	uint16_t room, count; /* entries beyond count were never used */
+	int *closing;	      /* descriptors of freed nodes; see backing_close_forgotten */
+	size_t nclosing;
 	uint64_t renames_begun, renames_done;
 	pthread_cond_t rename_done;
 };
@@ -47,10 +50,18 @@ void backing_done(struct backing *b);
 int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out);
 void backing_put_dir(struct fs *fs, struct backing_dir *d);
 
+/* Before the name is removed: keeps the object for clients that have it without an open file, as a
+ * working directory or by O_PATH, until the kernel forgets the node or others need the room. */
+void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name);
+/* Closes what the kernel has forgotten. */
+void backing_close_forgotten(struct fs *fs);
+/* The node of the entry is freed; with the lock. */
+void backing_gone(void *fs, uint16_t open_dir); /* node_gone_fn */
+
 /* A new descriptor of the node's object, or -errno. Never follows a symbolic link and never waits
  * for the other end of a FIFO. With O_NONBLOCK it does not wait for the holder of a lease either:
  * FS_MUST_WAIT. O_CREAT, O_EXCL and O_TRUNC are not for this. An object without a name is found by
- * one of its handles. */
+ * one of its handles, or was kept. */
 int backing_open(struct fs *fs, uint64_t node, int flags);
 /* The attributes of the node's object. */
 int backing_stat(struct fs *fs, uint64_t node, struct statx *st);

@@ -83,10 +83,14 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 	const size_t head = plus ? sizeof(struct fuse_entry_out) : 0;
 	struct fs_handle *h = handle_get(fs, in->fh);
 	int64_t offset = (int64_t)in->offset;
+	struct node_key key;
 	int more;
 
 	if (h == NULL)
 		return -EBADF;
+	pthread_mutex_lock(&fs->lock);
+	node_key(fs->nodes, h->node, &key);
+	pthread_mutex_unlock(&fs->lock);
 	pthread_mutex_lock(&h->reading);
 	while ((more = fill(h, offset)) > 0) {
 		const struct dirent64 *e = (const void *)(h->entries + h->begin);
@@ -100,7 +104,7 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 		memset(at, 0, need);
 		if (plus)
 			enter_listed(fs, q, h->fd, e->d_name, (void *)at);
-		d->ino = e->d_ino;
+		d->ino = fs_number(fs, key.dev, e->d_ino);
 		d->off = (uint64_t)e->d_off;
 		d->namelen = (uint32_t)len;
 		d->type = e->d_type;

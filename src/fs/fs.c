@@ -63,6 +63,16 @@ void *reply_room(struct fs_reply *r, size_t len)
 	return r->out;
 }
 
+uint64_t fs_number(struct fs *fs, dev_t dev, uint64_t ino)
+{
+	uint64_t number;
+
+	pthread_mutex_lock(&fs->lock);
+	number = node_number(fs->nodes, dev, ino);
+	pthread_mutex_unlock(&fs->lock);
+	return number;
+}
+
 void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out)
 {
 	const dev_t dev = makedev(st->stx_dev_major, st->stx_dev_minor);
@@ -198,6 +208,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	fs->remote = is_remote(s->root);
 	pthread_mutex_init(&fs->lock, NULL);
 	fs->nodes = node_table_new(&root);
+	node_on_gone(fs->nodes, backing_gone, fs);
 	fs->locks = locks_new();
 	fs->slow = slow_calls_new();
 	*out = fs;

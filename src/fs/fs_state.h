@@ -55,6 +55,8 @@ void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r);
 
 /* Room for the answer, zeroed; the reply is set to its length. */
 void *reply_room(struct fs_reply *r, size_t len);
+uint64_t fs_number(struct fs *fs, dev_t dev, uint64_t ino); /* that st_ino shows */
+/* With the lock. */
 void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out);
 void fs_answer_attributes(struct fs *fs, const struct statx *st, struct fs_reply *r);
 /* The node of what was looked up gets one lookup more. -ESTALE: the parent is gone. */

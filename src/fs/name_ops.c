@@ -66,6 +66,7 @@ int op_forget(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_forget_in *in = q->arg;
 
 	forget_one(fs, q->node, in->nlookup);
+	backing_close_forgotten(fs);
 	return 0;
 }
 
@@ -75,6 +76,7 @@ int op_batch_forget(struct fs *fs, const struct fs_request *q, struct fs_reply *
 
 	for (size_t i = 0; i < q->data_len / sizeof(*one); i++)
 		forget_one(fs, one[i].nodeid, one[i].nlookup);
+	backing_close_forgotten(fs);
 	return 0;
 }
 
@@ -253,6 +255,7 @@ static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
 
 	if (result < 0)
 		return result;
+	backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
 	result = unlinkat(dir.fd, q->name[0], flags) < 0 ? -errno : 0;
 	backing_put_dir(fs, &dir);
 	pthread_mutex_lock(&fs->lock);
@@ -286,6 +289,8 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		backing_put_dir(fs, &from);
 		return result;
 	}
+	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
+		backing_keep_removed(fs, to.fd, new_parent, q->name[1]);
 	backing_rename_begin(fs);
 	result = renameat2(from.fd, q->name[0], to.fd, q->name[1], flags) < 0 ? -errno : 0;
 	pthread_mutex_lock(&fs->lock);

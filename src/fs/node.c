@@ -5,6 +5,7 @@
 #include "base/fnv.h"
 #include "base/mem.h"
 #include <limits.h>
+#include <search.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -22,6 +23,10 @@ struct node_table {
 	uint64_t seed; /* an agent chooses names: it must not be able to make one long chain */
 	dev_t *device;
 	uint16_t devices;
+	void *listed; /* a tree of struct listed_number */
+	uint64_t nlisted;
+	node_gone_fn *on_gone;
+	void *arg;
 };
 
 static struct node *at(const struct node_table *t, uint32_t slot)
@@ -175,6 +180,8 @@ static void detach_name(struct node_table *t, struct node_name *nm)
 static void free_node(struct node_table *t, struct node *n)
 {
 	unhash_node(t, n);
+	if (n->open_dir != 0)
+		t->on_gone(t->arg, n->open_dir);
 	n->used = false;
 	n->generation++;
 	n->next = t->free;
@@ -237,10 +244,53 @@ struct node *node_parent(const struct node_table *t, const struct node_name *nam
 	return name != NULL ? at(t, name->parent) : NULL;
 }
 
-/* Numbers of the root's device are shown as they are. */
+/* ---- numbers of inodes ---- */
+
+/* The upper 16 bits of a number that is shown say which device it is of: those of the first devices
+ * are their index, LISTED is for numbers from the list, and the rest is left to the root's device,
+ * because some file systems use all 64 bits. */
+#define INO_BITS 48
+#define SHOWN_DEVICES 4096U
+#define LISTED 0xffffU
+
+struct listed_number {
+	uint64_t ino, shown;
+	uint16_t device;
+};
+
+static int compare_listed(const void *one, const void *two)
+{
+	const struct listed_number *a = one, *b = two;
+
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	return a->ino < b->ino ? -1 : a->ino > b->ino;
+}
+
+static uint64_t listed_number(struct node_table *t, uint16_t device, uint64_t ino)
+{
+	struct listed_number *new = mem_new(struct listed_number), *found;
+
+	new->ino = ino;
+	new->device = device;
+	found = *(struct listed_number **)tsearch(new, &t->listed, compare_listed);
+	if (found != new)
+		free(new);
+	else
+		new->shown = (uint64_t)LISTED << INO_BITS | t->nlisted++;
+	return found->shown;
+}
+
 uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino)
 {
-	return ino ^ (uint64_t)device_index(t, dev) << 48;
+	const uint16_t device = device_index(t, dev);
+	const uint64_t high = ino >> INO_BITS;
+
+	if (device < SHOWN_DEVICES && high == 0)
+		return (uint64_t)device << INO_BITS | ino;
+	if (device == 0 && high >= SHOWN_DEVICES && high < LISTED)
+		return ino;
+	return listed_number(t, device, ino);
 }
 
 /* ---- names ---- */
@@ -435,7 +485,14 @@ void node_table_free(struct node_table *t)
 	free(t->by_key);
 	free(t->by_name);
 	free(t->device);
+	tdestroy(t->listed, free);
 	free(t);
+}
+
+void node_on_gone(struct node_table *t, node_gone_fn *fn, void *arg)
+{
+	t->on_gone = fn;
+	t->arg = arg;
 }
 
 size_t node_table_count(const struct node_table *t)

@@ -47,7 +47,7 @@ struct node {
 	uint32_t children; /* names whose parent this is */
 	uint32_t birth;
 	uint16_t device, set; /* device: an index */
-	uint16_t open_dir;    /* its entry among the open directories; 0: none; kept by backing.c */
+	uint16_t open_dir;    /* its entry in struct backing; 0: none; kept by backing.c */
 	bool used;
 	bool directory;
 	bool hashed; /* false: its object is gone, and its number may belong to another one */
@@ -55,6 +55,9 @@ struct node {
 
 struct node_table *node_table_new(const struct node_key *root);
 void node_table_free(struct node_table *t); /* NULL is fine */
+/* Called with the entry of a node that is freed, if it has one. */
+typedef void node_gone_fn(void *arg, uint16_t open_dir);
+void node_on_gone(struct node_table *t, node_gone_fn *fn, void *arg);
 size_t node_table_count(const struct node_table *t);
 
 struct node *node_get(const struct node_table *t, uint64_t id); /* NULL: not known any more */
@@ -80,5 +83,6 @@ void node_rename(struct node_table *t, struct node *from, const char *name, stru
 void node_keep(struct node_table *t, struct node *n);
 /* A handle was closed or the last lookup went: frees the node if nothing holds it. */
 void node_settle(struct node_table *t, struct node *n);
-/* The number that st_ino shows. */
+/* The number that st_ino shows: unique in the table, and the same for every call. That of the
+ * root's device is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535. */
 uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino);

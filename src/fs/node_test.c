@@ -60,6 +60,40 @@ static void fil_7_a_node_is_an_inode_and_its_id_is_not_reused(void **state)
 	node_table_free(t);
 }
 
+/* FIL-7: objects of two devices with one number, and numbers that look like another device's. */
+static void fil_7_numbers_of_several_devices_are_unique(void **state)
+{
+	const uint64_t inos[] = {1,
+				 2,
+				 (UINT64_C(1) << 48) - 1,
+				 UINT64_C(1) << 48 | 2,
+				 UINT64_C(2) << 48 | 2,
+				 UINT64_C(4095) << 48 | 2,
+				 UINT64_C(4096) << 48 | 2,
+				 UINT64_C(0xfffe) << 48,
+				 UINT64_C(0xffff) << 48,
+				 UINT64_MAX};
+	struct node_table *t = node_table_new(&root_key);
+	uint64_t seen[5000 + 6 * ARRAY_LEN(inos)];
+	size_t n = 0;
+
+	for (dev_t dev = root_key.dev; dev < root_key.dev + 6; dev++)
+		for (size_t i = 0; i < ARRAY_LEN(inos); i++)
+			seen[n++] = node_number(t, dev, inos[i]);
+	for (dev_t dev = root_key.dev + 6; dev < root_key.dev + 5006; dev++)
+		seen[n++] = node_number(t, dev, 2);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			if (seen[i] == seen[j])
+				fail_msg("%zu and %zu are %#lx", i, j, seen[i]);
+	/* the root's are its own, and all stay the same */
+	assert_int_equal(seen[1], 2);
+	assert_int_equal(seen[6], inos[6]);
+	assert_int_equal(node_number(t, root_key.dev + 5, UINT64_MAX), seen[59]);
+	assert_int_equal(node_number(t, root_key.dev + 5005, 2), seen[n - 1]);
+	node_table_free(t);
+}
+
 /* FIL-7: a number that the backing file system uses again belongs to another node. */
 static void fil_7_a_reused_inode_number_is_another_node(void **state)
 {
@@ -182,6 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fil_7_a_node_is_an_inode_and_its_id_is_not_reused),
+		cmocka_unit_test(fil_7_numbers_of_several_devices_are_unique),
 		cmocka_unit_test(fil_7_a_reused_inode_number_is_another_node),
 		cmocka_unit_test(fil_7_parents_live_as_long_as_their_children),
 		cmocka_unit_test(fil_7_rename_and_exchange_move_names),
