@@ -70,7 +70,8 @@ def test_fil_7_numbers_of_two_devices_differ(tree):
     for name in ("one", "two"):
         (tree.back / name).mkdir()
         subprocess.run(
-            ["nsenter", "-m", "-t", str(tree.server.pid), "mount", "-t", "tmpfs", "none", tree.back / name], check=True
+            ["nsenter", "-m", "-t", str(tree.server.pid), "mount", "-t", "tmpfs", "none", tree.back / name],
+            check=True,
         )
 
     def body(back):
