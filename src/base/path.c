@@ -18,6 +18,18 @@ bool path_overlap(const char *a, const char *b)
 	return path_within(a, b) || path_within(b, a);
 }
 
+char *path_swap(const char *path, const char *from, const char *to)
+{
+	const char *rest;
+
+	if (!path_within(path, from))
+		return NULL;
+	rest = path + (strcmp(from, "/") == 0 ? 0 : strlen(from));
+	if (strcmp(to, "/") == 0)
+		return mem_strdup(rest[0] != '\0' ? rest : "/");
+	return mem_printf("%s%s", to, strcmp(rest, "/") == 0 ? "" : rest);
+}
+
 char *path_clean(const char *base, const char *path)
 {
 	cleanup_buf struct buf out = {0};

@@ -11,3 +11,6 @@ bool path_overlap(const char *a, const char *b);
 /* Puts base before a relative path and removes empty parts, `.` and `..` without looking at files.
  * The caller frees the result. */
 char *path_clean(const char *base, const char *path);
+/* The path with `to` in the place of `from`, in which it lies. The caller frees the result. NULL:
+ * it does not lie there. */
+char *path_swap(const char *path, const char *from, const char *to);

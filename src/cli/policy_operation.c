@@ -62,7 +62,7 @@ static int read_exec_words(int argc, char **argv, struct cli_operation *o, struc
 	for (int i = 0; i < argc; i++)
 		strv_add(&o->argv, argv[i]);
 	o->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	o->looker = exec_looker_new(o->root);
+	o->looker = exec_looker_new(o->root, NULL);
 	if (exec_initial_find(o->looker, &ask, &o->initial) == 0) {
 		o->op = *exec_initial_op(o->initial);
 		return 0;

@@ -37,12 +37,14 @@ static struct event event_of(const struct run *r, enum event_type type)
 void run_record_start(struct run *r)
 {
 	struct event e = event_of(r, EVENT_command_started);
+	cleanup_free char *cwd = NULL;
 
 	if (r->recorded)
 		return;
 	r->recorded = true;
 	e.time_us = (uint64_t)r->wall_us;
-	e.exec_cwd = r->cwd;
+	cwd = workspace_canonical(r->cs->names, r->cwd);
+	e.exec_cwd = cwd != NULL ? cwd : r->cwd;
 	recorder_event(r->cs->recorder, &e, NULL, NULL);
 }
 

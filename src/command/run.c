@@ -159,8 +159,13 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 	*ask = (struct warden_exec){0};
 	r->req = req;
 	r->line = line_of(&r->ask.argv, r->ask.script);
-	r->cwd = r->ask.cwd != NULL ? path_clean(cs->memory->cwd, r->ask.cwd)
-				    : mem_strdup(cs->memory->cwd);
+	if (r->ask.cwd != NULL) {
+		cleanup_free char *cwd = path_clean(cs->memory->cwd, r->ask.cwd);
+
+		r->cwd = workspace_seen(cs->names, cwd);
+	} else {
+		r->cwd = mem_strdup(cs->memory->cwd);
+	}
 	r->root.pidfd = r->pidfd = r->in.fd = -1;
 	for (int i = 0; i < 2; i++) {
 		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);

@@ -100,6 +100,7 @@ struct commands {
 	struct actor_table *actors;
 	struct exec_control *control; /* NULL: execs are not watched */
 	struct exec_looker *looker;
+	const struct workspace_names *names; /* of the workspace */
 	struct capture_in *captures;
 	/* What the owner does with the session. */
 	bool closed;   /* it ends: no command is accepted */

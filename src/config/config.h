@@ -43,6 +43,7 @@ struct config {
 	/* sandbox */
 	struct uid_range session_uids; /* one for each session of root's server */
 	char *run_as;		       /* caller | owner */
+	char *workspace_at;	       /* both | workspace | real */
 	bool root_inside;	       /* shows the session's uid as 0 inside */
 	char *shell;		       /* "" = bash else sh */
 	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */

@@ -134,6 +134,11 @@ const struct config_row config_rows[] = {
 	 "Whose files a session's are: of who asks for it (if root asks, of who owns the workspace), or "
 	 "always of who owns the workspace.",
 	 "test_cfg_1_sandbox_run_as"},
+	{"sandbox.workspace_at", CONFIG_CHOICE, AT(workspace_at), 0, 0, "both",
+	 CHOICES("both", "workspace", "real"),
+	 "Where a session sees its workspace: at /workspace, at its real path, or at both. Events and "
+	 "rules name it /workspace in every case.",
+	 "test_cfg_1_sandbox_workspace_at"},
 	{"sandbox.root_inside", CONFIG_BOOL, AT(root_inside), 0, 0, "false", NULL,
 	 "Show a session's user id as 0 to itself, for tools that insist on root. It has no more power "
 	 "by it.",

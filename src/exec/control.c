@@ -521,7 +521,7 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC);
 	c->actors = actor_reader_new(s->actors);
 	c->asker = (struct gate_asker){wake, c};
-	c->programs = exec_looker_new(s->root);
+	c->programs = exec_looker_new(s->root, s->names);
 	LIST_INIT(&c->cases);
 	LIST_INIT(&c->loading);
 	c->programs->for_kernel = s->wants != NULL;

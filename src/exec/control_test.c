@@ -551,7 +551,7 @@ static int run_with_key(kit_guest_fn *fn, uint64_t change)
 	uint64_t *key =
 		mmap(NULL, sizeof(*key), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct exec_looker *l = exec_looker_new(root);
+	struct exec_looker *l = exec_looker_new(root, NULL);
 	struct exec_initial *i;
 	int status;
 

@@ -11,13 +11,16 @@
 #pragma once
 #include "gate/gate.h"
 #include "listener/listener.h"
+#include "model/workspace_names.h"
 
 /* ---- the initial exec of a command, which is decided before there is a process ---- */
 
 /* Finds programs, and remembers those that no process of the session can change. One thread's. */
 struct exec_looker;
-struct exec_looker *exec_looker_new(int root_fd); /* the session's root, borrowed */
-void exec_looker_free(struct exec_looker *l);	  /* NULL is fine */
+/* root_fd: the session's root. names: by which its workspace is seen, or NULL. Both are borrowed.
+ */
+struct exec_looker *exec_looker_new(int root_fd, const struct workspace_names *names);
+void exec_looker_free(struct exec_looker *l); /* NULL is fine */
 
 struct exec_initial;
 struct exec_initial_ask {
@@ -60,6 +63,7 @@ struct exec_setup {
 	/* Our own program that reports a shell's state: no rule and no event is about it. Its path
 	 * cannot be changed from inside. Borrowed. */
 	const char *helper;
+	const struct workspace_names *names; /* of the workspace, or NULL; borrowed */
 	/* The kernel's exec check of this session; NULL: execs are compared at their stop.
 	 * Borrowed. */
 	struct exec_wants *wants;

@@ -123,9 +123,12 @@ static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, b
 
 void commands_settle(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
+	const struct workspace_names *names = c->setup.names;
+	cleanup_free char *cwd =
+		names != NULL && k->cwd != NULL ? workspace_canonical(names, k->cwd) : NULL;
 	const struct gate_report report = {.outcome = outcome,
 					   .latency_us = k->latency_us,
-					   .cwd = k->cwd,
+					   .cwd = cwd != NULL ? cwd : k->cwd,
 					   .argv = (const char *const *)k->args.v,
 					   .argc = k->args.n,
 					   .verified = k->by_kernel ? "bpf" : "stop",

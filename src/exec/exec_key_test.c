@@ -45,8 +45,8 @@ static void begin(void)
 {
 	int keys[2];
 
-	f = (struct fixture){.looker =
-				     exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC))};
+	f = (struct fixture){
+		.looker = exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), NULL)};
 	kit.rules = "  - {name: no, commands: [\"false\"], decision: deny}\n";
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keys), 0);
 	kit_start(try_keys, &keys[1]);

@@ -41,8 +41,10 @@ void image_done(struct image *im)
 	if (im->fd >= 0)
 		close(im->fd);
 	strv_done(&im->chain);
+	strv_done(&im->canonical);
 	strv_done(&im->head);
 	free(im->called);
+	free(im->called_canonical);
 	free(im->loads);
 	free(im->argv);
 	*im = (struct image){.fd = -1};
@@ -432,20 +434,38 @@ int image_resolve(int root, const struct image_name *name, const struct args *ar
 	return 0;
 }
 
-void image_fill_op(struct image *im, const struct args *args)
+/* The path itself if it is not in the workspace; the caller frees the result. */
+static char *canonical(const struct workspace_names *names, const char *path)
+{
+	char *to = names != NULL ? workspace_canonical(names, path) : NULL;
+
+	return to != NULL ? to : mem_strdup(path);
+}
+
+void image_fill_op(struct image *im, const struct args *args, const struct workspace_names *names)
 {
 	const size_t links = im->chain.n - 1; /* by `#!` */
+	const char *const *chain;
 
+	for (size_t i = 0; i < im->chain.n; i++) {
+		cleanup_free char *path = canonical(names, im->chain.v[i]);
+
+		strv_add(&im->canonical, path);
+	}
+	chain = (const char *const *)im->canonical.v;
+	im->called_canonical = canonical(names, im->called);
 	im->op = (struct op){.class = OP_EXEC,
-			     .exec = {.path = im->chain.v[links],
-				      .called = im->called,
-				      .script = links > 0 ? im->chain.v[0] : NULL,
-				      .chain = (const char *const *)im->chain.v,
+			     .exec = {.path = chain[links],
+				      .called = im->called_canonical,
+				      .script = links > 0 ? chain[0] : NULL,
+				      .chain = chain,
 				      .nchain = links,
 				      .own = im->head.n,
 				      .flags = im->flags | (args->cut ? OP_EXEC_CUT : 0)}};
-	if (im->loads != NULL)
+	if (im->loads != NULL) {
+		mem_replace(&im->loads, canonical(names, im->loads));
 		im->op.exec.script = im->loads;
+	}
 	im->argv = whole_argv(im, args, &im->op.exec.argc);
 	im->op.exec.argv = (const char *const *)im->argv;
 }

@@ -24,9 +24,11 @@ struct image {
 	dev_t dev;
 	ino_t ino;
 	struct strv chain;	/* resolved paths: the file, its interpreter, …, the program */
+	struct strv canonical;	/* the chain as op has it */
 	struct strv head;	/* replaces argv[0] in the new image, if `#!` was followed */
 	char *called;		/* absolute, links not followed */
-	char *loads;		/* resolved program that ld.so is given, or NULL */
+	char *loads;		/* resolved program that ld.so is given, or NULL; canonical in op */
+	char *called_canonical; /* called as op has it */
 	unsigned flags;		/* enum op_exec_flag */
 	bool fixed;		/* the kernel will find the same files */
 	bool program_immutable; /* the name of the program (head's first, or called) always leads
@@ -45,5 +47,7 @@ int image_resolve(int root, const struct image_name *name, const struct args *ar
  * What was cut is missing: all behind the head, or behind argv0. */
 void image_new_argv(const struct image *im, const char *argv0, const struct args *args,
 		    struct buf *out);
-/* Fills argv and op. */
-void image_fill_op(struct image *im, const struct args *args);
+/* Fills argv and op, which names files of the workspace by their canonical paths. names may be
+ * NULL.
+ */
+void image_fill_op(struct image *im, const struct args *args, const struct workspace_names *names);

@@ -102,7 +102,7 @@ static int find_initial(const char *path, const char *cwd, struct exec_initial *
 	const struct exec_initial_ask ask = {.path = path, .cwd = cwd, .exact = true, .argv = &v};
 
 	if (l == NULL)
-		l = exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+		l = exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), NULL);
 	return exec_initial_find(l, &ask, out);
 }
 

@@ -150,9 +150,11 @@ enum gate_answer exec_initial_decide(struct exec_initial *i, struct gate *g,
 static void settle(const struct exec_initial *i, const struct gate_case *k,
 		   enum gate_outcome outcome)
 {
+	const struct workspace_names *names = i->looker->workspace;
+	cleanup_free char *cwd = names != NULL ? workspace_canonical(names, i->cwd) : NULL;
 	const struct gate_report r = {.outcome = outcome,
 				      .latency_us = i->latency_us,
-				      .cwd = i->cwd,
+				      .cwd = cwd != NULL ? cwd : i->cwd,
 				      .argv = i->program.op.exec.argv,
 				      .argc = i->program.op.exec.argc,
 				      .verified = k->actor.pid != 0 ? "initial" : NULL};

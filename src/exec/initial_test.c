@@ -56,7 +56,7 @@ static struct exec_looker *system_looker(void)
 
 	if (root == -1)
 		root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return exec_looker_new(root);
+	return exec_looker_new(root, NULL);
 }
 
 static void expect_way(const char *path, const char *called, const char *argv, bool by_fd)
@@ -201,7 +201,7 @@ static struct exec_looker *root_looker(int *root)
 		skip();
 	*root = open(immutable_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(*root >= 0);
-	return exec_looker_new(*root);
+	return exec_looker_new(*root, NULL);
 }
 
 static void pol_4_a_fixed_program_is_remembered(void **state)

@@ -15,11 +15,12 @@ static void forget(struct known *k)
 	*k = (struct known){0};
 }
 
-struct exec_looker *exec_looker_new(int root_fd)
+struct exec_looker *exec_looker_new(int root_fd, const struct workspace_names *names)
 {
 	struct exec_looker *p = mem_new(struct exec_looker);
 
 	p->root = root_fd;
+	p->workspace = names;
 	return p;
 }
 
@@ -117,6 +118,6 @@ int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 		if (plain)
 			remember(p, name->path, out);
 	}
-	image_fill_op(out, args);
+	image_fill_op(out, args, p->workspace);
 	return 0;
 }

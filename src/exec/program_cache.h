@@ -14,6 +14,7 @@ struct exec_looker {
 	bool for_kernel; /* images say whether their numbers are the kernel's own */
 	struct mount_devices mounts;
 	struct immutable_paths names;
+	const struct workspace_names *workspace; /* or NULL; borrowed */
 	struct known {
 		char *path, *resolved; /* owned; path is as it was asked for; NULL: free */
 		bool plain;	       /* nothing in the path begins at a root or leads out of it */

@@ -59,6 +59,11 @@ const struct policy *gate_policy(const struct gate *g)
 	return g->policy;
 }
 
+void gate_name_workspace(struct gate *g, const char *real)
+{
+	policy_name_workspace(g->policy, real);
+}
+
 /* ---- asking ---- */
 
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v)

@@ -33,6 +33,10 @@ struct gate_setup {
 int gate_open(const struct gate_setup *s, struct gate **out, struct err *err);
 void gate_close(struct gate *g); /* nothing may wait any more; NULL is fine */
 const struct policy *gate_policy(const struct gate *g);
+/* The workspace's path on the host, by which rules that restrict match too. Before anything is
+ * asked.
+ */
+void gate_name_workspace(struct gate *g, const char *real);
 
 /* ---- asking ---- */
 

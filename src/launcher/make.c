@@ -101,6 +101,8 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.fuse = strcmp(c->monitoring_mode, "fuse") == 0,
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
+		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
+				(strcmp(c->workspace_at, "workspace") != 0 ? SANDBOX_AT_REAL : 0),
 	};
 	strv_copy(&out->unenforced, &c->allow_unenforced);
 	strv_copy(&out->read_only_paths, &c->read_only_paths);
@@ -166,9 +168,12 @@ static int open_trees(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
 	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->c->who.uid, j->c->who.gid,
-						  &c->workspaces,    j->userns,	    j->fs};
+						  &c->workspaces,    j->userns,	    j->fs,
+						  &j->plan.backing};
 	int r = sandbox_workspace(&ask, &j->plan, &j->fd[ASSIGNMENT_TREE], &j->real, err);
 
+	if (r == 0)
+		mem_replace(&j->plan.real_path, mem_strdup(j->real));
 	if (r == 0 && j->plan.privileged)
 		r = sandbox_view(&j->plan, &ask, &j->view, err);
 	return r;

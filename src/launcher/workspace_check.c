@@ -169,8 +169,7 @@ void workspace_guard(struct strv *out)
 
 static void add_inside(struct strv *out, const char *workspace, const char *real)
 {
-	cleanup_free char *inside = mem_printf(
-		"/workspace%s", real + (strcmp(workspace, "/") == 0 ? 0 : strlen(workspace)));
+	cleanup_free char *inside = path_swap(real, workspace, "/workspace");
 
 	strv_add_new(out, inside);
 }

@@ -269,11 +269,13 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(warden_end, STR(reason, TEXT_LEN) U64(grace_ms)) \
 	PAYLOAD(warden_failed, STR(reason, TEXT_LEN)) \
 	\
-	/* The paths are those of a session without namespaces: where things are on the machine. \
-	 * writable: trees, by real paths. */ \
+	/* shown: paths by which the session sees its workspace or a part of it, each followed by the \
+	 * canonical path of that part; the first is the workspace's. real_path: on the host. The other paths are those of a \
+	 * session without namespaces: where things are on the machine. writable: trees, by real paths. */ \
 	PAYLOAD(init_ready, \
 		STRV(walls, LIST_LEN) U32(pid) STR(workspace, PATH_LEN) STR(own_dir, PATH_LEN) \
-		STR(state_program, PATH_LEN) STRV(writable, LIST_LEN)) \
+		STR(state_program, PATH_LEN) STRV(writable, LIST_LEN) STRV(shown, LIST_LEN) \
+		STR(real_path, PATH_LEN)) \
 	/* path: to execute; only a name if the program comes as a descriptor. brief_ms: a command that \
 	 * is over within this time has a leader_exit only. key: the sixth argument of its exec, by \
 	 * which the warden recognises it. new_session: unused, every command has one. */ \

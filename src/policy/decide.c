@@ -2,9 +2,11 @@
 /* policy_decide checks the operation, asks the cache or searches the class's index for the first
  * rule that matches, and fills in the verdict. It does not allocate memory. */
 #include "base/mem.h"
-
+#include "base/path.h"
+#include "model/workspace_names.h"
 #include "policy/glob.h"
 #include "policy/snapshot.h"
+#include <stdio.h>
 
 static void scan(struct rule_search *s, const struct snapshot_span *span)
 {
@@ -53,6 +55,24 @@ void search_path(struct rule_search *s, const char *path)
 		search_key(s, snapshot_hash(KEY_ENDING, dot, strlen(dot)));
 }
 
+void policy_name_workspace(struct policy *p, const char *real)
+{
+	mem_replace(&p->real, real != NULL ? mem_strdup(real) : NULL);
+}
+
+const char *policy_real_name(const struct policy *p, const char *path, char out[PATH_MAX])
+{
+	const size_t len = strlen(WORKSPACE_CANONICAL);
+
+	if (p->real == NULL || !path_within(path, WORKSPACE_CANONICAL))
+		return NULL;
+	return snprintf(out, PATH_MAX, "%s%s",
+			strcmp(p->real, "/") == 0 && path[len] != '\0' ? "" : p->real,
+			path + len) < PATH_MAX
+		       ? out
+		       : NULL;
+}
+
 static enum match_result match_file(const struct policy *p, const struct snapshot_rule *r,
 				    uint32_t pattern, const void *arg)
 {
@@ -62,6 +82,13 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 			       glob_match_path(snapshot_pattern(p, pattern), op->file.path)
 		       ? MATCH_YES
 		       : MATCH_NO;
+}
+
+/* By the other name of a file, which the agent can choose. */
+static enum match_result match_restriction(const struct policy *p, const struct snapshot_rule *r,
+					   uint32_t pattern, const void *arg)
+{
+	return decision_permits(r->decision) ? MATCH_NO : match_file(p, r, pattern, arg);
 }
 
 enum decision policy_effect(const struct policy *p, enum decision d, bool approver)
@@ -121,10 +148,21 @@ static void conclude(const struct policy *p, unsigned class, const struct rule_f
 
 static void search_file(struct rule_search *s, const struct op *op)
 {
+	char real[PATH_MAX];
+	const struct op other = {
+		.class = OP_FILE,
+		.file = {op->file.op, policy_real_name(s->p, op->file.path, real)}};
+
 	s->match = match_file;
 	s->arg = op;
 	search_key(s, SNAPSHOT_ALWAYS);
 	search_path(s, op->file.path);
+	if (other.file.path == NULL)
+		return;
+	s->match = match_restriction;
+	s->arg = &other;
+	search_key(s, SNAPSHOT_ALWAYS);
+	search_path(s, other.file.path);
 }
 
 void policy_decide(const struct policy *p, const struct op *op, bool approver, struct verdict *v)

@@ -7,6 +7,8 @@
  * name in argv[0], or the applet of a multi-call program: a link, a copy of a name or a wrapper
  * does not get around it.
  *
+ * So does the path on the host of a file of the workspace.
+ *
  * A rule that allows must not match by a name that the agent can choose. A bare name and the path
  * that the caller named count only in the system's directories, which a session cannot write. A
  * script counts only if its name cannot lead elsewhere when its interpreter opens it. argv[0]
@@ -23,7 +25,8 @@
 #include "policy/snapshot.h"
 
 enum { PATH, CALLED, SCRIPT, CHAIN };
-#define FILES (CHAIN + OP_EXEC_CHAIN_MAX)
+#define OWN_FILES (CHAIN + OP_EXEC_CHAIN_MAX)
+#define FILES (2 * OWN_FILES)		/* then the same by their paths on the host */
 enum { ZEROTH = FILES, APPLET, NAMES }; /* behind the names of the files */
 #define ARGS_MAX ((size_t)192 * 1024)	/* bytes of arguments that are compared */
 #define ARGC_MAX 16384
@@ -88,9 +91,10 @@ static bool may_allow(const struct subject *s, unsigned file)
 	       (file == SCRIPT && (s->op->exec.flags & OP_EXEC_LOOSE) == 0);
 }
 
-static void read_subject(const struct op *op, struct subject *s)
+static void read_subject(const struct policy *p, const struct op *op, struct subject *s,
+			 char real[OWN_FILES][PATH_MAX])
 {
-	const char *file[FILES] = {
+	const char *file[OWN_FILES] = {
 		[PATH] = op->exec.path, [CALLED] = op->exec.called, [SCRIPT] = op->exec.script};
 	const bool multi = is_multi_call(glob_name(op->exec.path));
 	const bool direct = multi && is_multi_call(zeroth(op));
@@ -108,13 +112,14 @@ static void read_subject(const struct op *op, struct subject *s)
 		bytes += strlen(op->exec.argv[i]) + 1;
 		s->unseen = bytes > ARGS_MAX;
 	}
-	for (unsigned i = 0; i < FILES; i++) {
+	for (unsigned i = 0; i < OWN_FILES; i++) {
 		if (file[i] == NULL)
 			continue;
 		s->name[i] = glob_name(file[i]);
 		if (!glob_plain_path(file[i]))
 			continue;
 		s->path[i] = file[i];
+		s->path[OWN_FILES + i] = policy_real_name(p, file[i], real[i]);
 		s->system[i] = decide_in_system(file[i]);
 		s->trusted[i] = s->system[i] && !multi && may_allow(s, i);
 	}
@@ -148,7 +153,7 @@ static bool raises_privilege(const struct subject *s)
 	return false;
 }
 
-/* Returns the index of the file or name that matches, or NAMES. */
+/* Returns the index of the file (below OWN_FILES) or name that matches, or NAMES. */
 static unsigned match_command(const char *pattern, const struct subject *s, bool permits)
 {
 	unsigned i;
@@ -157,7 +162,7 @@ static unsigned match_command(const char *pattern, const struct subject *s, bool
 		for (i = 0; i < FILES; i++)
 			if (s->path[i] != NULL && (!permits || may_allow(s, i)) &&
 			    glob_match_path(pattern, s->path[i]))
-				return i;
+				return i % OWN_FILES;
 		return NAMES;
 	}
 	for (i = 0; i < NAMES; i++)
@@ -249,7 +254,8 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 	if (which == NAMES)
 		return MATCH_NO;
 	for (unsigned f = SCRIPT; f < FILES && !script; f++)
-		for (uint32_t i = 0; s->path[f] != NULL && i < r->scripts.n; i++)
+		for (uint32_t i = 0;
+		     f % OWN_FILES >= SCRIPT && s->path[f] != NULL && i < r->scripts.n; i++)
 			script |=
 				(!permits || may_allow(s, f)) &&
 				glob_match_path(snapshot_pattern(p, r->scripts.at + i), s->path[f]);
@@ -268,9 +274,10 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 
 struct rule_found decide_exec(struct rule_search s, const struct op *op)
 {
+	char real[OWN_FILES][PATH_MAX];
 	struct subject subject;
 
-	read_subject(op, &subject);
+	read_subject(s.p, op, &subject, real);
 	if (raises_privilege(&subject))
 		return (struct rule_found){.rule = SNAPSHOT_NO_PRIVILEGE};
 	if (s.p->regexes != NULL)

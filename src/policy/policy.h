@@ -17,6 +17,7 @@
 #include "model/op.h"
 #include "model/request.h"
 #include "model/verdict.h"
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -62,6 +63,12 @@ void policy_close(struct policy *p); /* NULL is fine */
  * pattern over its limit), and v->why says why. approver: an approver can be asked. Without one, an
  * approve is a denial; in shadow mode it is an allow. */
 void policy_decide(const struct policy *p, const struct op *op, bool approver, struct verdict *v);
+
+/* From now on, a rule that does not permit also matches a file of /workspace by its path on the
+ * host, below real. NULL: no more. */
+void policy_name_workspace(struct policy *p, const char *real);
+/* That path of a plain path, in out; NULL: it is not in the workspace, or too long. */
+const char *policy_real_name(const struct policy *p, const char *path, char out[PATH_MAX]);
 
 /* policy_decide keeps about n decisions from now on. */
 void policy_add_cache(struct policy *p, size_t n);

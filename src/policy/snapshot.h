@@ -144,6 +144,7 @@ struct policy {
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
 	struct cache *cache;	 /* owned; may be NULL */
+	char *real;		 /* owned: the workspace's path on the host; or NULL */
 	char *renewed; /* owned: bytes instead of those of the previous version; or NULL */
 	char version[POLICY_VERSION_LEN];
 };

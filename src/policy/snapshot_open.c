@@ -262,6 +262,7 @@ void policy_close(struct policy *p)
 	regexes_free(p->regexes);
 	cache_free(p->cache);
 	free(p->renewed);
+	free(p->real);
 	free(p);
 }
 

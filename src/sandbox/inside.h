@@ -31,6 +31,7 @@ struct inside {
 	bool bounded;		   /* the bounding set is empty */
 	struct command_walls walls_of_commands;
 	struct strv writable; /* without namespaces: real paths */
+	struct strv shown; /* the workspace's paths: as the session sees it, as rules name it; … */
 };
 void inside_done(struct inside *in);
 /* The plan on its way from the stub to init: a sealed memfd. */
@@ -59,6 +60,15 @@ int inside_view(struct inside *in, bool wide, struct err *err);
 int inside_view_late(struct inside *in, struct err *err);
 /* After that: covers blocked paths, and makes parts of the workspace read-only. */
 int inside_covers(struct inside *in, struct err *err);
+/* Shows the workspace where the plan wants it, with those covers; fills in->shown. */
+int inside_workspace(struct inside *in, struct err *err);
+/* Mounts every writable directory above a path on itself: a mount cannot be renamed. By another
+ * name of a directory above it, the next session would find the path uncovered. */
+int inside_hold_above(const struct sandbox_plan *p, const char *path, struct err *err);
+/* The path at which the session sees its workspace; the canonical one if there are several. */
+const char *inside_workspace_path(const struct inside *in);
+/* The parts of the root that are in no list; a session may read them. Ends with NULL. */
+extern const char *const inside_readable[];
 int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);
 /* Enters the new root and unmounts the old one. */

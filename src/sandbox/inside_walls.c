@@ -22,8 +22,6 @@
 
 /* The rules of every session, besides those of inside_devices. It may read all of its view, and
  * write its own directories. It may write nothing in /proc: a process's memory is a file there. */
-static const struct landlock_rule workspace = {AT_FDCWD, "/" INSIDE_WORKSPACE, LANDLOCK_TREE,
-					       LANDLOCK_ALL, false};
 static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/", LANDLOCK_TREE, LANDLOCK_READ, false},
 	{AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL, false},
@@ -34,8 +32,7 @@ static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/run/agentsh/bin", LANDLOCK_TREE, LANDLOCK_EXEC, true},
 };
 
-/* Parts of the root that are in no list, for a session that may not read all of the root. */
-static const char *const readable[] = {"/etc", "/dev", "/proc", "/run"};
+const char *const inside_readable[] = {"/etc", "/dev", "/proc", "/run", NULL};
 
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path)
 {
@@ -86,7 +83,7 @@ static size_t add_list(struct landlock_rule *out, const struct strv *list, unsig
 static struct landlock_ask list_rules(const struct inside *in, struct landlock_rule **out)
 {
 	const struct sandbox_plan *p = &in->plan;
-	const size_t most = ARRAY_LEN(own) + INSIDE_DEVICES + ARRAY_LEN(readable) +
+	const size_t most = ARRAY_LEN(own) + INSIDE_DEVICES + ARRAY_LEN(inside_readable) +
 			    p->read_only_paths.n + p->passthrough_paths.n + p->monitored_paths.n +
 			    1;
 	struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
@@ -132,30 +129,34 @@ int inside_rules(struct inside *in, struct err *err)
 int inside_landlock(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
+	/* A rule belongs to the directory, by whatever path it is reached. */
+	const struct landlock_rule workspace = {
+		AT_FDCWD, inside_workspace_path(in), LANDLOCK_TREE,
+		LANDLOCK_ALL & ~inside_withheld(p, "/" INSIDE_WORKSPACE), false};
 	const struct landlock_ask last = {.rules = &workspace, .nrules = 1};
 	cleanup_free struct landlock_rule *rules = NULL;
 	struct landlock_ask ask;
-	unsigned withheld = 0;
+	unsigned withheld = LANDLOCK_ALL & ~workspace.access;
 
 	if (in->ruleset_fd != -1 && p->withheld.n == 0)
 		return inside_enter_landlock(in, &last, err);
 	mem_cleanup_fd(&in->ruleset_fd); /* Landlock takes no rule back */
 	in->ruleset_fd = -1;
 	ask = list_rules(in, &rules);
-	rules[ask.nrules++] = workspace;
 	for (size_t i = 1; i < ask.nrules; i++) {
 		const unsigned gone = inside_withheld(p, rules[i].path);
 
 		rules[i].access &= ~gone;
 		withheld |= gone;
 	}
+	rules[ask.nrules++] = workspace;
 	/* Landlock only adds: where a part of the view must not be read, rules name the root part
 	 * by part. */
 	if ((withheld & LANDLOCK_READ) != 0) {
 		rules[0].access = LANDLOCK_LIST;
-		for (size_t i = 0; i < ARRAY_LEN(readable); i++)
-			rules[ask.nrules++] = (struct landlock_rule){
-				AT_FDCWD, readable[i], LANDLOCK_TREE, LANDLOCK_READ, true};
+		for (const char *const *path = inside_readable; *path != NULL; path++)
+			rules[ask.nrules++] = (struct landlock_rule){AT_FDCWD, *path, LANDLOCK_TREE,
+								     LANDLOCK_READ, true};
 	}
 	return inside_enter_landlock(in, &ask, err);
 }

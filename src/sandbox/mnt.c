@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/mnt.h"
+#include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -121,21 +124,68 @@ int mnt_show(const struct mnt_bind *b, struct err *err)
 	return r < 0 ? r : mnt_place(fd, b->root, b->at, err);
 }
 
+/* The kernel writes a blank, a tab, a newline and a backslash of a path as "\\" and three octal
+ * digits. */
+static void unescape(char *path)
+{
+	char *out = path;
+
+	for (; *path != '\0'; path++)
+		if (path[0] == '\\' && strspn(path + 1, "01234567") >= 3) {
+			*out++ = (char)(((path[1] - '0') << 6) | ((path[2] - '0') << 3) |
+					(path[3] - '0'));
+			path += 3;
+		} else {
+			*out++ = *path;
+		}
+	*out = '\0';
+}
+
 bool mnt_next(char **text, struct mnt_line *out)
 {
 	while (*text != NULL && **text != '\0') {
 		char *line = strsep(text, "\n"), *dash = strstr(line, " - ");
 
-		for (int i = 0; i < 4; i++)
-			strsep(&line, " ");
+		out->id = strtoull(line, &line, 10);
+		strsep(&line, " ");
+		strsep(&line, " ");
+		out->dev = strsep(&line, " ");
+		out->root = strsep(&line, " ");
 		out->point = strsep(&line, " ");
 		if (dash == NULL || out->point == NULL || out->point > dash)
 			continue;
+		unescape(out->root);
+		unescape(out->point);
 		out->rest = dash + 3;
 		out->type = strsep(&out->rest, " ");
 		return true;
 	}
 	return false;
+}
+
+uint64_t mnt_id(int fd)
+{
+	struct statx st;
+
+	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
+}
+
+char *mnt_origin(int dir, const char *real)
+{
+	const uint64_t id = mnt_id(dir);
+	cleanup_buf struct buf text = {0};
+	struct mnt_line line;
+	char *next;
+
+	if (id == 0 || fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, NULL) < 0)
+		return NULL;
+	for (next = text.data; mnt_next(&next, &line);)
+		if (line.id == id) {
+			cleanup_free char *path = path_swap(real, line.point, line.root);
+
+			return path != NULL ? mem_printf("%s %s", line.dev, path) : NULL;
+		}
+	return NULL;
 }
 
 ssize_t mnt_name(int fd, char real[PATH_MAX])

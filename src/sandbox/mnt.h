@@ -47,12 +47,19 @@ int mnt_show(const struct mnt_bind *b, struct err *err);
 int mnt_make_parents(int root, const char *path, struct err *err);
 /* Makes a mount point for a tree, a directory or a file as the tree is, and its parents. */
 int mnt_make_point(int tree, int root, const char *at, struct err *err);
-/* Cuts the next line out of the text of /proc/self/mountinfo: the mount point and, behind " - ",
- * the type, then source and options. False at the end. */
+/* Cuts the next line out of the text of /proc/self/mountinfo: the mount's id, its device
+ * ("MAJOR:MINOR"), the directory of the file system that it shows, the mount point and, behind
+ * " - ", the type, then source and options. False at the end. */
 struct mnt_line {
-	char *point, *type, *rest;
+	uint64_t id;
+	char *dev, *root, *point, *type, *rest;
 };
 bool mnt_next(char **text, struct mnt_line *out);
+/* The id of the mount that a descriptor's file was opened by; 0/errno. */
+uint64_t mnt_id(int fd);
+/* Where a directory with this real path is on its disk: "MAJOR:MINOR PATH", the same by whatever
+ * mount it is reached. The caller frees the result. NULL: its mount has no path here. */
+char *mnt_origin(int dir, const char *real);
 /* The real path of a descriptor's file. Returns its length, or -1/errno. */
 ssize_t mnt_name(int fd, char real[PATH_MAX]);
 #define MNT_LIST_MAX (16 << 20)

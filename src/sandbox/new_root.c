@@ -54,6 +54,7 @@ void inside_done(struct inside *in)
 {
 	sandbox_plan_done(&in->plan);
 	strv_done(&in->writable);
+	strv_done(&in->shown);
 	sandbox_trees_done(&in->view);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
@@ -316,18 +317,16 @@ int inside_session(struct inside *in, struct err *err)
 	if (r == 0 && mb > 0)
 		r = scratch_set(in->root_fd, mb << 20, &in->walls, err);
 	if (r == 0)
-		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
-	if (r == 0)
 		r = inside_view_late(in, err);
 	if (r == 0)
-		r = inside_covers(in, err);
+		r = inside_workspace(in, err);
 	if (r < 0)
 		return r;
 	if (mount_setattr(in->root_fd, "", AT_EMPTY_PATH, &shut, sizeof(shut)) < 0)
 		return err_errno(err, E_ENFORCEMENT, "/", "mount_setattr(/, read-only)");
 	close(take_fd(in->tree_fd));
 	wall_set(&in->walls, WALL_mount_namespace, WALL_UP,
-		 "own root: read-only system, a list of /etc, own /tmp and home, workspace at /%s",
-		 INSIDE_WORKSPACE);
+		 "own root: read-only system, a list of /etc, own /tmp and home, workspace at %s%s",
+		 inside_workspace_path(in), in->shown.n > 2 ? " and its real path" : "");
 	return 0;
 }

@@ -40,6 +40,9 @@ static const struct field rows[] = {
 	ROW(FIELD_STRV, withheld, PATHS_MAX),
 	ROW(FIELD_STR, workspace, PATH_MAX),
 	ROW(FIELD_STR, own_dir, PATH_MAX),
+	ROW(FIELD_U32, workspace_at, 0),
+	ROW(FIELD_STR, real_path, PATH_MAX),
+	ROW(FIELD_STR, backing, PATH_MAX + 32),
 	ROW(FIELD_U32, namespaces, 0),
 	ROW(FIELD_U32, trees, 0),
 	ROW(FIELD_U32, fuse, 0),
@@ -59,7 +62,7 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 {
 	struct sandbox_plan p = *plan;
 
-	p.session_id = p.hostname = p.workspace = p.own_dir = NULL;
+	p.session_id = p.hostname = p.workspace = p.own_dir = p.real_path = p.backing = NULL;
 	p.withheld = p.shut_inside = p.blocked_inside = (struct strv){0};
 	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = p.trees = 0;
 	fields_pack(&sandbox_plan_fields, &p, out);

@@ -42,12 +42,18 @@ struct sandbox_plan {
 	/* The next two are set if the session has no namespaces, because the machine does not offer
 	 * them and the configuration lets all of them be missing. It sees the host's own files,
 	 * behind Landlock and the filter. */
-	char *workspace;     /* its real path, which is where the session sees it */
-	char *own_dir;	     /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
+	char *workspace; /* its real path, which is where the session sees it */
+	char *own_dir;	 /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
+	/* Where the session is to see the workspace (SANDBOX_AT_… bits), its real path, and its
+	 * place on its disk (mnt_origin), by which init finds other ways to it. */
+	uint32_t workspace_at;
+	char *real_path, *backing;
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
 };
+#define SANDBOX_AT_WORKSPACE 1U
+#define SANDBOX_AT_REAL 2U
 #define SANDBOX_OWN_HOME "home"
 #define SANDBOX_OWN_TMP "tmp"
 /* Where every session may write, by name inside; ends with NULL. */
@@ -73,15 +79,16 @@ int sandbox_idmap(const struct idmap *m, int *userns, struct err *err);
 
 /* Launcher: opens the workspace with the caller's fsuid/fsgid (when privileged), checks that it is
  * a directory owned by uid or listed, clones the tree (open_tree CLONE|RECURSIVE) and, with
- * plan->idmap, maps owners. *tree_fd is a detached mount, *real its real path. E_FORBIDDEN,
- * E_NOT_FOUND, E_BAD_REQUEST name the path; E_ENFORCEMENT the wall. Unprivileged: *tree_fd is an
- * O_PATH directory. */
+ * plan->idmap, maps owners. *tree_fd is a detached mount, *real its real path.
+ * E_FORBIDDEN, E_NOT_FOUND, E_BAD_REQUEST name the path; E_ENFORCEMENT the wall. Unprivileged:
+ * *tree_fd is an O_PATH directory. */
 struct sandbox_workspace_ask {
 	const char *path;
 	uint32_t uid, gid;
 	const struct strv *listed; /* from the configuration */
 	int userns;		   /* with plan->idmap: of sandbox_idmap */
-	char *fs; /* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
+	char *fs;	/* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
+	char **backing; /* for a plan's; or NULL */
 };
 #define SANDBOX_FS 32
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,

@@ -298,9 +298,7 @@ static bool is_in_list(const struct strv *list, const char *path)
 	return !inside_is_system(path) && within_any(path, (const char *const *)list->v, list->n);
 }
 
-/* Mounts every writable directory above a path on itself: a mount cannot be renamed. By another
- * name of a directory above it, the next session would find the path uncovered. */
-static int hold_above(const struct sandbox_plan *p, const char *path, struct err *err)
+int inside_hold_above(const struct sandbox_plan *p, const char *path, struct err *err)
 {
 	cleanup_free char *real = realpath(path, NULL);
 	int r = 0;
@@ -328,7 +326,7 @@ static int hold_above(const struct sandbox_plan *p, const char *path, struct err
 
 static int cover(const struct sandbox_plan *p, const char *path, bool block, struct err *err)
 {
-	int r = hold_above(p, path, err);
+	int r = inside_hold_above(p, path, err);
 	cleanup_fd int at = open(path, O_PATH | O_CLOEXEC), tree = -1;
 	const char *from = path;
 	struct stat st;

@@ -300,6 +300,8 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
 		return err_set(err, E_INTERNAL, ask->path, "workspace %s cannot be named",
 			       ask->path);
 	r = check(dir, ask, name, err);
+	if (ask->backing != NULL)
+		mem_replace(ask->backing, mnt_origin(dir, name));
 	if (r == 0 && privileged)
 		r = clone_tree(dir, plan, ask, name, tree_fd, err);
 	else if (r == 0)

@@ -174,6 +174,8 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 				   .workspace = in->plan.workspace,
 				   .own_dir = in->plan.own_dir,
 				   .writable = in->writable,
+				   .shown = in->shown,
+				   .real_path = in->plan.real_path,
 				   .state_program = in->plan.state_program};
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};

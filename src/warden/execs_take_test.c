@@ -92,7 +92,7 @@ static int begin(void **state)
 	kit.go = to[0];
 	f.sock = letters[0];
 	s.exec.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	f.looker = exec_looker_new(s.exec.root);
+	f.looker = exec_looker_new(s.exec.root, NULL);
 	kit_open_gate(on_settled, "  - {name: no, commands: [\"false\"], decision: deny}\n");
 	s.exec.gate = kit.gate;
 	s.exec.actors = kit.actors;

@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define INSIDE_WORKSPACE "/workspace"
 #define SWEEP_MS 300 /* for the process that init leaves, which needs much less */
 #define END_CHILDREN_MS 2000
 
@@ -30,7 +29,11 @@ int place_open(struct session_place *p, struct init_ready *ready, struct link_ms
 	 * was started with may have been replaced. A session cannot change either. */
 	if (ready->workspace == NULL) {
 		p->namespaces = true;
-		p->workspace = mem_strdup(INSIDE_WORKSPACE);
+		if (ready->shown.n < 2)
+			return err_set(err, E_INTERNAL, NULL,
+				       "init does not report where the workspace is");
+		p->names = (struct workspace_names){ready->shown, take(ready->real_path)};
+		ready->shown = (struct strv){0};
 		p->program = mem_strdup(CAPTURE_PROGRAM);
 		p->capture = mem_strdup(CAPTURE_PROGRAM);
 		p->program_fd = root_open(m->fd[0], CAPTURE_PROGRAM);
@@ -38,7 +41,9 @@ int place_open(struct session_place *p, struct init_ready *ready, struct link_ms
 	}
 	if (ready->own_dir == NULL || ready->state_program == NULL)
 		return err_set(err, E_INTERNAL, NULL, "init does not report where the session is");
-	p->workspace = take(ready->workspace);
+	/* The policy was compiled for the real path, which is canonical here. */
+	strv_add(&p->names.shown, ready->workspace);
+	strv_add(&p->names.shown, ready->workspace);
 	p->home = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_HOME);
 	p->tmp = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_TMP);
 	p->writable = ready->writable;
@@ -63,19 +68,12 @@ void place_close(struct session_place *p)
 	mem_cleanup_fd(&p->taken);
 	mem_cleanup_fd(&p->given);
 	strv_done(&p->writable);
-	free(p->workspace);
+	workspace_names_done(&p->names);
 	free(p->home);
 	free(p->tmp);
 	free(p->program);
 	free(p->capture);
 	*p = SESSION_PLACE_NONE;
-}
-
-char *place_directory(const struct session_place *p, const char *path)
-{
-	if (!path_within(path, INSIDE_WORKSPACE))
-		return mem_strdup(path);
-	return mem_printf("%s%s", p->workspace, path + strlen(INSIDE_WORKSPACE));
 }
 
 void place_settle(const struct session_place *p, struct shell_memory *m)
@@ -125,6 +123,7 @@ static int give_socket(void *arg, pid_t tid)
 void place_execs(const struct session_place *p, struct execs_setup *out)
 {
 	out->exec.helper = p->program;
+	out->exec.names = &p->names;
 	if (p->namespaces)
 		return;
 	out->own_trees = &p->writable;

@@ -9,6 +9,7 @@
 #pragma once
 #include "base/err.h"
 #include "link/msg.h"
+#include "model/workspace_names.h"
 #include <sys/types.h>
 
 struct capture_in_setup;
@@ -17,10 +18,10 @@ struct link_msg;
 struct shell_memory;
 struct session_place {
 	bool namespaces;
-	char *workspace;
-	char *home, *tmp; /* NULL with namespaces, and before init is ready */
-	char *program;	  /* agentsh-state, by the path that the session executes */
-	char *capture;	  /* the same as a word of a shell */
+	struct workspace_names names; /* of the workspace */
+	char *home, *tmp;	      /* NULL with namespaces, and before init is ready */
+	char *program;		      /* agentsh-state, by the path that the session executes */
+	char *capture;		      /* the same as a word of a shell */
 	struct strv writable;
 	int program_fd;
 	/* Without namespaces: a socket pair of the listener thread and the loop. Each datagram
@@ -32,8 +33,6 @@ struct session_place {
 int place_open(struct session_place *p, struct init_ready *ready, struct link_msg *m,
 	       struct err *err);
 void place_close(struct session_place *p);
-/* Where the session sees a directory that is named as with namespaces. Owned by the caller. */
-char *place_directory(const struct session_place *p, const char *path);
 /* Sets the session's home, and TMPDIR unless it is set. */
 void place_settle(const struct session_place *p, struct shell_memory *m);
 /* How captures arrive, with the socket of init's READY. */

@@ -225,7 +225,7 @@ void warden_greet(struct warden *w)
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
-		cleanup_free char *there = place_directory(&w->place, cwd);
+		cleanup_free char *there = workspace_seen(&w->place.names, cwd);
 
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
@@ -373,10 +373,13 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 		return;
 	}
 	cs->namespaces = w->place.namespaces;
+	cs->names = &w->place.names;
+	if (w->place.names.real != NULL)
+		gate_name_workspace(cs->gate, w->place.names.real);
 	cs->state_program = w->place.capture;
 	cs->root_fd = take_fd(m->fd[0]);
 	cs->control = w->execs.control;
-	cs->looker = exec_looker_new(cs->root_fd);
+	cs->looker = exec_looker_new(cs->root_fd, &w->place.names);
 	w->end_fd = take_fd(m->fd[2]);
 	place_captures(&w->place, m, &captures);
 	cs->null_fd = root_open(cs->root_fd, "/dev/null");

@@ -48,9 +48,16 @@ def test_sbx_1_identity_has_no_power(server, session):
 def test_sbx_1_mounts_are_shut(session):
     m = mounts(session)
     writable = {at for at, options in m.items() if "rw" in options}
-    assert writable <= {"/workspace", "/tmp", "/var/tmp", "/dev/shm", "/home/agent", "/proc", "/dev/pts"} | {
-        f"/dev/{d}" for d in ("null", "zero", "full", "random", "urandom", "tty")
-    }, writable
+    assert writable <= {
+        "/workspace",
+        str(session.workspace),
+        "/tmp",
+        "/var/tmp",
+        "/dev/shm",
+        "/home/agent",
+        "/proc",
+        "/dev/pts",
+    } | {f"/dev/{d}" for d in ("null", "zero", "full", "random", "urandom", "tty")}, writable
     for at, options in m.items():
         assert "nosuid" in options, at
         assert "nodev" in options or at == "/" or at.startswith("/dev/"), at

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a session sees its workspace: at /workspace and at its real path, and no other way around the rules."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import harness
+import policy_server
+import pytest
+
+PLACES = ("/tmp", "/opt", "/usr/src", "/dev/shm", "/home", "/var/tmp", "/srv")
+
+
+@contextmanager
+def project(server, place, below="a/b"):
+    """A directory of the server's user below a place of the machine."""
+    top = Path(tempfile.mkdtemp(prefix="agentsh-at-", dir=place))
+    try:
+        path = top / below
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "note").write_text("here\n")
+        for d in (top, *top.rglob("*")):
+            os.chown(d, server.uid, server.uid)
+        top.chmod(0o755)
+        yield path
+    finally:
+        shutil.rmtree(top)
+
+
+def fails(session, text):
+    return session.script(text)["result"]["exit_code"] != 0
+
+
+def execs(session):
+    return session.history(type="exec")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_sbx_1_the_workspace_is_at_both_paths(server, place):
+    with project(server, place) as path:
+        s = server.session(workspace=str(path))
+        assert s.out("pwd").strip() == "/workspace"
+        assert s.out(f"cat note {path}/note") == "here\nhere\n"
+        s.out(f"echo two > {path}/two; echo three > three")
+        assert s.out(f"cat two {path}/three") == "two\nthree\n"
+        assert {(path / n).stat().st_uid for n in ("two", "three")} == {server.uid}
+        # nothing of the host's directories above it is seen
+        assert s.out(f"ls -A {path.parents[1]}").split() == ["a"] or place in ("/opt", "/usr/src")
+        s.destroy()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_sbx_1_no_parent_of_either_path_can_be_renamed(server, place):
+    with project(server, place) as path:
+        s = server.session(workspace=str(path))
+        for d in ("/workspace", path, path.parent, path.parents[1]):
+            assert fails(s, f"mv {d} {d}-moved"), d
+            assert fails(s, f"rmdir {d}"), d
+            assert fails(s, f"mkdir -p /tmp/other && mv -T /tmp/other {d}"), d
+        for d in (path.parent, path.parents[1]):
+            assert fails(s, f"touch {d}/new"), d
+            assert fails(s, f"chmod 777 {d}"), d
+        assert s.out(f"cat {path}/note") == "here\n"
+        s.destroy()
+
+
+def test_sbx_1_one_component_below_a_writable_place(server):
+    with project(server, "/tmp", ".") as path:
+        s = server.session(workspace=str(path))
+        assert s.out(f"cat {path}/note") == "here\n"
+        assert fails(s, f"mv {path} /tmp/moved") and fails(s, f"rmdir {path}")
+        s.out("touch /tmp/mine")
+        s.destroy()
+
+
+def test_exe_1_events_name_the_workspace_by_one_name(server):
+    with project(server, "/home") as path:
+        tool = path / "tool"
+        tool.write_text("#!/bin/sh\npwd\nexec /usr/bin/true real\n")
+        tool.chmod(0o755)
+        (path / "sub").mkdir()
+        s = server.session(workspace=str(path))
+        a = s.exec(str(tool), working_dir=str(path / "sub"))
+        assert a["result"]["stdout"].strip() == str(path / "sub")
+        assert a["request"]["working_dir"] == str(path / "sub")
+        first, second = execs(s)[-2:]
+        assert first["exec"]["cwd"] == second["exec"]["cwd"] == "/workspace/sub"
+        assert first["exec"]["argv"][-1] == str(tool)
+        s.out(f"cd {path}/sub && {path}/tool")
+        assert s.get()["working_dir"] == str(path / "sub")
+        s.exec("cp", "/usr/bin/true", f"{path}/true")
+        s.exec(f"{path}/true", "argument")
+        last = execs(s)[-1]
+        assert last["exec"]["path"] == "/workspace/true" and last["exec"]["argv"][0] == f"{path}/true", last
+        s.exec("sh", "-c", f"{path}/true inner; :")
+        assert execs(s)[-1]["exec"]["path"] == "/workspace/true"
+        s.destroy()
+
+
+# ---- other ways to the same tree ----
+
+
+def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server):
+    """A list that contains the workspace, by its own path, by a link and by a bind mount of the host."""
+    for uid in (0, harness.USER_UID):
+        s = new_server(uid=uid, start=False)
+        with project(s, "/srv") as path:
+            top = path.parents[1]
+            link, bound = Path(f"{top}-link"), Path(f"{top}-bound")
+            (path / "secret").write_text("secret\n")
+            (path / "sub").mkdir()
+            (path / "sub" / "file").write_text("sub\n")
+            os.chown(path / "sub", uid, uid)
+            link.symlink_to(top)
+            bound.mkdir()
+            subprocess.run(["mount", "--bind", path / "sub", bound], check=True)
+            try:
+                lists = [str(link), str(bound)]
+                s.merge(s.config, {"filesystem": {"monitored_paths": lists, "blocked_paths": ["/workspace/secret"]}})
+                s.start()
+                ses = s.session(workspace=str(path))
+                names = (Path("/workspace"), path, link / "a/b")
+                for name in names:
+                    assert ses.out(f"cat {name}/note") == "here\n"
+                    assert fails(ses, f"cat {name}/secret"), name
+                    for d in (name, name.parent):
+                        assert fails(ses, f"mv {d} {d}-moved"), d
+                assert ses.out(f"cat {bound}/file") == "sub\n"
+                ses.exec("cp", "/usr/bin/true", "sub/true")
+                for name in (*(n / "sub" for n in names), bound):
+                    ses.exec(f"{name}/true", working_dir=str(name))
+                    last = execs(ses)[-1]["exec"]
+                    assert (last["path"], last["cwd"]) == ("/workspace/sub/true", "/workspace/sub"), name
+                ses.destroy()
+            finally:
+                subprocess.run(["umount", bound], check=True)
+                bound.rmdir()
+                link.unlink()
+
+
+def test_sbx_6_a_cover_holds_by_every_name(new_server):
+    for uid in (0, harness.USER_UID):
+        s = new_server(uid=uid, start=False)
+        with project(s, "/opt") as path:
+            (path / "secret").write_text("secret\n")
+            (path / "shut").mkdir()
+            lists = {"blocked_paths": [str(path / "secret")], "read_only_passthrough_paths": ["/usr", "/bin", "/lib", "/lib64",
+                     "/opt", "/workspace/shut"]}  # fmt: skip
+            s.merge(s.config, {"filesystem": lists})
+            s.start()
+            ses = s.session(workspace=str(path))
+            for name in ("/workspace", path):
+                assert ses.out(f"cat {name}/note; touch {name}/written") == "here\n"
+                assert fails(ses, f"cat {name}/secret")
+                assert fails(ses, f"touch {name}/shut/x")
+            ses.destroy()
+
+
+# ---- the key ----
+
+
+def test_cfg_1_sandbox_workspace_at(new_server):
+    for uid in (0, harness.USER_UID):
+        for at, shown, start in (
+            ("workspace", [True, False], 0),
+            ("real", [False, True], 1),
+            ("both", [True, True], 0),
+        ):
+            s = new_server(uid=uid, config={"sandbox": {"workspace_at": at}})
+            with project(s, "/home") as path:
+                ses = s.session(workspace=str(path))
+                names = ["/workspace", str(path)]
+                assert [not fails(ses, f"cat {n}/note") for n in names] == shown, at
+                assert ses.out("pwd").strip() == names[start]
+                # either name finds the directory, and events have one
+                for n in names:
+                    assert ses.out("cat note", working_dir=n) == "here\n"
+                    assert execs(ses)[-1]["exec"]["cwd"] == "/workspace"
+                ses.destroy()
+
+
+def test_cfg_1_workspace_at_real_needs_a_path_of_its_own(new_server):
+    s = new_server(config={"sandbox": {"workspace_at": "real", "workspaces": ["/home"]}})
+    a = s.post("/api/v1/sessions", {"workspace": "/home"})
+    assert a.code == "E_ENFORCEMENT" and "sandbox.workspace_at" in a.json["error"]["message"], a.body
+    s = new_server(config={"sandbox": {"workspaces": ["/home"]}})
+    assert s.session(workspace="/home").out("pwd").strip() == "/workspace"
+
+
+def test_sbx_1_a_real_path_below_workspace_is_the_only_one(new_server):
+    made = not os.path.exists("/workspace")
+    if made:
+        os.mkdir("/workspace")
+    try:
+        for uid in (0, harness.USER_UID):
+            s = new_server(uid=uid)
+            with project(s, "/workspace") as path:
+                ses = s.session(workspace=str(path))
+                assert ses.out("pwd").strip() == str(path)
+                assert ses.out("cat note; ls /workspace").split() == ["here", path.parents[1].name]
+                ses.exec("cp", "/usr/bin/true", "true")
+                ses.exec("./true")
+                last = execs(ses)[-1]["exec"]
+                assert (last["path"], last["cwd"]) == ("/workspace/true", "/workspace")
+                assert fails(ses, f"mv {path.parent} {path.parent}-x") and fails(ses, "touch /workspace/x")
+                ses.destroy()
+    finally:
+        if made:
+            os.rmdir("/workspace")
+
+
+# ---- rules ----
+
+POLICY = """
+version: 1
+name: names
+default: {{files: allow, network: deny, commands: deny}}
+command_rules:
+  - name: no-real
+    commands: ["{real}/denied-by-real", "{real}/deep/**"]
+    decision: deny
+  - name: no-canonical
+    commands: [/workspace/denied-by-canonical]
+    decision: deny
+  - name: yes-real
+    commands: ["{real}/allowed-by-real"]
+    decision: allow
+  - name: yes-canonical
+    commands: [/workspace/allowed-by-canonical, cp, ls, mkdir, sh]
+    decision: allow
+"""
+
+
+def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policies):
+    for uid in (0, harness.USER_UID):
+        for at in ("both", "workspace", "real"):
+            s = policies(uid=uid, config={"sandbox": {"workspace_at": at}}, start=False)
+            with project(s, "/home") as path:
+                policy_server.write(s.policies, "names", text=POLICY.format(real=path))
+                s.start()
+                ses = s.session(workspace=str(path), policy="names")
+                ses.exec("mkdir", "deep")
+                names = ["/workspace"] * (at != "real") + [str(path)] * (at != "workspace")
+                for file, runs in (
+                    ("denied-by-real", False), ("deep/er", False), ("denied-by-canonical", False),
+                    ("allowed-by-real", False), ("allowed-by-canonical", True),
+                ):  # fmt: skip
+                    ses.exec("cp", "/usr/bin/true", file)
+                    for name in names:
+                        r = ses.exec("sh", "-c", f"{name}/{file}")["result"]
+                        assert (r["exit_code"] == 0) == runs, (at, name, file, r)
+                ses.destroy()
