@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/tally.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Commands that are remembered at a time. Processes that a command leaves behind may bring it back
+ * after its end; then the one that was used longest ago goes. */
+#define COMMANDS 64
+
+struct tally_command {
+	char id[ID_MAX + 1]; /* "": free */
+	uint64_t used;
+	unsigned open;
+	bool over, told; /* it met the limit */
+	int failed;	 /* errno */
+	char *path;	 /* of what failed */
+};
+
+struct tally {
+	atomic_uint_fast64_t operations, max;
+	pthread_mutex_t lock; /* of what follows */
+	uint64_t uses;
+	struct tally_command command[COMMANDS];
+};
+
+struct tally *tally_new(void)
+{
+	struct tally *t = mem_new(struct tally);
+
+	pthread_mutex_init(&t->lock, NULL);
+	return t;
+}
+
+static void clear(struct tally_command *c)
+{
+	free(c->path);
+	*c = (struct tally_command){0};
+}
+
+void tally_free(struct tally *t)
+{
+	if (t == NULL)
+		return;
+	for (size_t i = 0; i < COMMANDS; i++)
+		clear(&t->command[i]);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+/* With the lock. */
+static struct tally_command *find(struct tally *t, const char *id)
+{
+	for (size_t i = 0; id[0] != '\0' && i < COMMANDS; i++)
+		if (strcmp(t->command[i].id, id) == 0)
+			return &t->command[i];
+	return NULL;
+}
+
+/* With the lock. */
+static struct tally_command *find_or_add(struct tally *t, const char *id)
+{
+	struct tally_command *c = find(t, id);
+
+	if (c == NULL) {
+		c = &t->command[0];
+		for (size_t i = 1; i < COMMANDS; i++)
+			if (t->command[i].used < c->used)
+				c = &t->command[i];
+		clear(c);
+		strcpy(c->id, id);
+	}
+	c->used = ++t->uses;
+	return c;
+}
+
+void tally_limit(struct tally *t, uint64_t max)
+{
+	atomic_store(&t->max, max);
+}
+
+bool tally_allows(struct tally *t, const struct actor *actor)
+{
+	const uint64_t max = atomic_load(&t->max);
+
+	if (max == 0 || atomic_load(&t->operations) < max)
+		return true;
+	if (actor->command_id[0] != '\0') {
+		pthread_mutex_lock(&t->lock);
+		find_or_add(t, actor->command_id)->over = true;
+		pthread_mutex_unlock(&t->lock);
+	}
+	return false;
+}
+
+void tally_settled(struct tally *t, const struct gate_case *k, const struct gate_report *r)
+{
+	atomic_fetch_add(&t->operations, r->count > 0 ? r->count : 1);
+	if (r->outcome != GATE_FAILED || r->error == 0 || k->actor.command_id[0] == '\0')
+		return;
+	pthread_mutex_lock(&t->lock);
+	struct tally_command *c = find_or_add(t, k->actor.command_id);
+
+	c->failed = r->error;
+	mem_replace(&c->path, mem_strdup(k->op->file.path));
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tally_opened(struct tally *t, const struct actor *actor)
+{
+	if (actor->command_id[0] == '\0')
+		return;
+	pthread_mutex_lock(&t->lock);
+	find_or_add(t, actor->command_id)->open++;
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tally_closed(struct tally *t, const struct actor *actor)
+{
+	struct tally_command *c;
+
+	pthread_mutex_lock(&t->lock);
+	c = find(t, actor->command_id);
+	if (c != NULL && c->open > 0)
+		c->open--;
+	pthread_mutex_unlock(&t->lock);
+}
+
+uint64_t tally_operations(struct tally *t)
+{
+	return atomic_load(&t->operations);
+}
+
+bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1])
+{
+	size_t i;
+
+	pthread_mutex_lock(&t->lock);
+	for (i = 0; i < COMMANDS && (!t->command[i].over || t->command[i].told); i++)
+		;
+	if (i < COMMANDS) {
+		t->command[i].told = true;
+		strcpy(command_id, t->command[i].id);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return i < COMMANDS;
+}
+
+unsigned tally_open_files(struct tally *t, const char *command_id)
+{
+	const struct tally_command *c;
+	unsigned n;
+
+	pthread_mutex_lock(&t->lock);
+	c = find(t, command_id);
+	n = c != NULL ? c->open : 0;
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+int tally_forget(struct tally *t, const char *command_id, char **path)
+{
+	struct tally_command *c;
+	int failed = 0;
+
+	*path = NULL;
+	pthread_mutex_lock(&t->lock);
+	c = find(t, command_id);
+	if (c != NULL) {
+		failed = c->failed;
+		*path = take(c->path);
+		clear(c);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return failed;
+}

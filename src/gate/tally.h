@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gate/tally.h - what the operations on files were, by command: how many the session had, which
+ * files a command has open, and the last operation of it that failed. Any thread. */
+#pragma once
+#include "gate/gate.h"
+
+struct tally;
+
+struct tally *tally_new(void);
+void tally_free(struct tally *t); /* NULL is fine */
+/* Operations that the session may have in all; 0: no limit. */
+void tally_limit(struct tally *t, uint64_t max);
+/* Whether the actor may have one more. False: it is refused with EDQUOT, and tally_next_over will
+ * name its command. */
+bool tally_allows(struct tally *t, const struct actor *actor);
+/* An operation is settled: it counts. */
+void tally_settled(struct tally *t, const struct gate_case *k, const struct gate_report *r);
+/* A file was opened, or closed later. */
+void tally_opened(struct tally *t, const struct actor *actor);
+void tally_closed(struct tally *t, const struct actor *actor);
+
+uint64_t tally_operations(struct tally *t); /* so far */
+/* Writes the id of a command that met the limit, each once; false: there is none. */
+bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1]);
+unsigned tally_open_files(struct tally *t, const char *command_id);
+/* The command has ended, and is forgotten. The last operation of it that failed: its errno, with
+ * the path in *path (owned by the caller); 0: none did. */
+int tally_forget(struct tally *t, const char *command_id, char **path);
