@@ -56,6 +56,7 @@ static const char *const reasons[] = {
 	[WHY_KILL] = "killed on request",
 	[WHY_CLIENT_GONE] = "the client went away",
 	[WHY_SESSION_END] = "the session ended",
+	[WHY_LIMIT] = "the session has reached a limit",
 	[WHY_LEADER] = "its leader was killed: ended without a result; it may have run",
 };
 
@@ -84,7 +85,7 @@ static void explain_end(const struct run *r, struct warden_result *m)
 {
 	const int status = r->exited ? (int)r->end.status : SIGKILL;
 	const char *left = r->empty ? "" : "; some of its processes do not die";
-	cleanup_free char *met = r->why == WHY_ITSELF ? limits_met(r) : NULL;
+	cleanup_free char *met = r->why == WHY_ITSELF || r->limit != NULL ? limits_met(r) : NULL;
 	cleanup_free char *what = NULL;
 	int errnum;
 
@@ -142,10 +143,7 @@ static void count_output(const struct run *r, struct warden_result *m)
 
 static void on_recorded(uint64_t end, void *arg)
 {
-	struct result *kept = arg;
-
-	kept->msg.ring_end = end;
-	kept->ready = true;
+	result_recorded(arg, end);
 }
 
 /* Warns of each variable that the policy dropped, once. */
@@ -193,6 +191,8 @@ static void deliver(struct run *r, struct warden_result *m)
 	e.reason = event_lend(reasons[r->why]);
 	kept = results_add(&cs->results, m);
 	kept->req = r->req;
+	if (r->spawn != 0)
+		kept->unsettled = cs->settle(cs->owner, r->ask.command_id);
 	r->tell_started = r->tell_output = r->tell_taken = false; /* the result says everything */
 	recorder_event(cs->recorder, &e, on_recorded, kept);
 }

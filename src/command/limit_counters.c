@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
@@ -153,12 +154,35 @@ void limits_before(struct commands *cs)
 		limits_look(cs);
 }
 
+void limits_reached(struct run *r, const struct process_limit *m)
+{
+	struct event e = {.count = 1,
+			  .command_id = r->ask.command_id,
+			  .request_id = r->ask.request_id,
+			  .reason = event_lend("the session has had as many as it may have"),
+			  .limit = event_lend(wall_name(WALL_file_rules)),
+			  .counter = m->limit,
+			  .value = m->value};
+
+	if (r->limit != NULL)
+		return;
+	r->limit = mem_printf("the session has had its %" PRIu64 " operations (limits.%s)",
+			      m->value, m->limit);
+	record(r->cs, &e);
+	if (r->phase == RUN_RUNNING)
+		run_begin_kill(r, WHY_LIMIT);
+	else
+		run_kill(r, &(struct warden_kill){.signal = SIGKILL});
+}
+
 char *limits_met(const struct run *r)
 {
 	const struct cgroup_counters *now = &r->cs->limits.seen;
 	const uint64_t kills = now->oom_kills - r->before.oom_kills;
 	const uint64_t forks = now->pids_hits - r->before.pids_hits;
 
+	if (r->limit != NULL)
+		return mem_strdup(r->limit);
 	if (kills > 0)
 		return mem_printf("OOM kill: the session has reached its memory limit, and %" PRIu64
 				  " of its processes %s ended",

@@ -37,6 +37,55 @@ struct result *results_add(struct results *rs, struct warden_result *msg)
 	return r;
 }
 
+static void update(struct result *r)
+{
+	r->ready = r->recorded && r->unsettled == 0;
+}
+
+void result_recorded(struct result *r, uint64_t ring_end)
+{
+	r->msg.ring_end = ring_end;
+	r->recorded = true;
+	update(r);
+}
+
+void result_settled(struct result *r, struct process_settled *m)
+{
+	if (r->unsettled == 0)
+		return; /* too late */
+	r->unsettled--;
+	if (m->failed_path != NULL && r->msg.failed_path == NULL) {
+		r->msg.failed_errno = m->failed_errno;
+		r->msg.failed_path = take(m->failed_path);
+		if (r->msg.error_code == NULL) {
+			r->msg.similar = m->similar;
+			m->similar = (struct strv){0};
+		}
+	}
+	update(r);
+}
+
+bool results_unsettled(const struct results *rs)
+{
+	const struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next)
+		if (r->unsettled > 0)
+			return true;
+	return false;
+}
+
+void results_settle_all(struct results *rs)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next)
+		if (r->unsettled > 0) {
+			r->unsettled = 0;
+			update(r);
+		}
+}
+
 struct result *results_find(struct results *rs, const char *command_id)
 {
 	struct result *r;

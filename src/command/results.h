@@ -15,7 +15,9 @@ struct result {
 	struct warden_result msg; /* owned; of a refusal only command_id is set */
 	struct err *refusal;	  /* owned; NULL: the command was started */
 	uint32_t req;
-	bool ready; /* its end is in the journal, ring_end is set; or it is a refusal */
+	bool recorded;	    /* its end is in the journal, and ring_end is set */
+	unsigned unsettled; /* processes that have not confirmed that their events of it are in */
+	bool ready;	    /* both; or it is a refusal */
 	bool told;
 	bool tell_started; /* to a new API child, while it is not ready */
 };
@@ -28,6 +30,12 @@ void results_init(struct results *rs);
 void results_done(struct results *rs);
 /* Takes the message's contents. The result is not ready. */
 struct result *results_add(struct results *rs, struct warden_result *msg);
+/* Its end is in the journal up to this position. */
+void result_recorded(struct result *r, uint64_t ring_end);
+/* One process has confirmed; m is taken. */
+void result_settled(struct result *r, struct process_settled *m);
+bool results_unsettled(const struct results *rs); /* some wait for processes */
+void results_settle_all(struct results *rs);	  /* no process is waited for any longer */
 struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */
 void results_ack(struct results *rs, const struct strv *command_ids);	 /* an unknown id is fine */
 /* The command did not start. A refusal is sent once: to the API child that is linked now or,

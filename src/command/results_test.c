@@ -76,6 +76,48 @@ static void ses_8_a_start_is_told_again(void **state)
 	results_done(&rs);
 }
 
+/* FIL-2: a result waits for its own end and for every process that may have events of it, at most
+ * until nothing is waited for. */
+static void fil_2_a_result_waits_for_the_last_events(void **state)
+{
+	char *near[] = {(char *)"/b", NULL};
+	struct process_settled none = {0},
+			       failed = {.failed_errno = 2, .failed_path = mem_strdup("/a")};
+	struct results rs;
+	struct result *a, *b;
+
+	results_init(&rs);
+	a = add(&rs, "a");
+	b = add(&rs, "b");
+	a->unsettled = 2;
+	b->unsettled = 1;
+	strv_copy(&failed.similar, &(struct strv){near, 1});
+	result_recorded(a, 5);
+	assert_null(results_next(&rs));
+	result_settled(a, &none);
+	assert_null(results_next(&rs));
+	result_settled(a, &failed);
+	assert_ptr_equal(results_next(&rs), a);
+	assert_int_equal(a->msg.ring_end, 5);
+	assert_int_equal(a->msg.failed_errno, 2);
+	assert_string_equal(a->msg.failed_path, "/a");
+	assert_string_equal(a->msg.similar.v[0], "/b");
+	assert_null(failed.failed_path);
+	results_told(&rs, a);
+	/* settled before it is recorded; too late an answer changes nothing */
+	assert_true(results_unsettled(&rs));
+	results_settle_all(&rs);
+	assert_false(results_unsettled(&rs));
+	assert_null(results_next(&rs));
+	failed.failed_path = mem_strdup("/c");
+	result_settled(b, &failed);
+	assert_null(b->msg.failed_path);
+	result_recorded(b, 6);
+	assert_ptr_equal(results_next(&rs), b);
+	free(failed.failed_path);
+	results_done(&rs);
+}
+
 /* A refusal is sent once: the next API child gets it only if it was made without an API child. */
 static void ses_8_a_refusal_is_sent_once(void **state)
 {
@@ -130,6 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_8_a_result_is_kept_until_it_is_acknowledged),
 		cmocka_unit_test(ses_8_a_start_is_told_again),
+		cmocka_unit_test(fil_2_a_result_waits_for_the_last_events),
 		cmocka_unit_test(ses_8_a_refusal_is_sent_once),
 		cmocka_unit_test(ses_8_there_is_a_limit),
 	};

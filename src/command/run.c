@@ -48,6 +48,7 @@ static void free_run(struct commands *cs, struct run *r)
 	strv_done(&r->background);
 	captured_done(&r->captured);
 	free(r->privileged);
+	free(r->limit);
 	free(r->line);
 	free(r->cwd);
 	free(r);

@@ -29,7 +29,15 @@ enum run_phase {
 	RUN_KEPT,   /* has its result; background processes live on, and their output is read */
 	RUN_DEAD,   /* over; closed and freed at the end of the turn, after its messages are sent */
 };
-enum run_why { WHY_ITSELF, WHY_TIMEOUT, WHY_KILL, WHY_CLIENT_GONE, WHY_SESSION_END, WHY_LEADER };
+enum run_why {
+	WHY_ITSELF,
+	WHY_TIMEOUT,
+	WHY_KILL,
+	WHY_CLIENT_GONE,
+	WHY_SESSION_END,
+	WHY_LIMIT,
+	WHY_LEADER
+};
 
 struct run {
 	TAILQ_ENTRY(run) next;
@@ -60,6 +68,7 @@ struct run {
 	struct cgroup_counters before; /* at the start */
 	struct limits_use use;	       /* once it is seen not to be brief */
 	bool scratch_full;	       /* was seen while it ran */
+	char *limit;		       /* that it reached, for people; NULL: none */
 	struct output out[2];
 	struct input in;
 	struct captured captured;
@@ -87,6 +96,8 @@ struct commands {
 	const struct warden_hello *settings;
 	/* The leader of this command died without being asked to. */
 	void (*leader_died)(void *owner, const char *command_id);
+	/* A result is due; returns how many processes are asked for their last events of it. */
+	unsigned (*settle)(void *owner, const char *command_id);
 	/* The command has ended; processes of it may live on. */
 	void (*over)(void *owner, const char *command_id);
 	void *owner;

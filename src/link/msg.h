@@ -89,8 +89,9 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0, leader_exit) \
 	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 4, init_spawn) \
 	/* warden <-> a process of the session beside init. hello: the actor table; bell: its ring \
-	 * has records; ask: what the actor table does not tell; actor: the answer; over: a command \
-	 * has ended; settings: the log. */ \
+	 * has records; ask: what the actor table does not tell; actor: the answer; settle: the result \
+	 * of a command waits for its last events; settled: they are in the ring; over: nothing of a \
+	 * command is left; limit: a command has reached one; settings: the log. */ \
 	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1, msg_empty) \
 	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0, msg_empty) \
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0, process_failed) \
@@ -99,6 +100,9 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_actor) \
 	X(process_over,       66, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
 	X(process_settings,   67, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 1, process_settings) \
+	X(process_settle,     68, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
+	X(process_settled,    69, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_settled) \
+	X(process_limit,      59, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_limit) \
 	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1, check_ask) \
@@ -197,7 +201,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(warden_hello, \
 		U32(version) STRV(env, REQUEST_ENV_MAX) STR(cwd, PATH_LEN) STR(shell, PATH_LEN) \
 		U64(orphan_timeout_ms) U64(command_timeout_ms) U64(output_quota) U64(env_max) \
-		U32(full_ring_drops) U32(keep_background) STR(agent_id, ID_MAX)) \
+		U32(full_ring_drops) U32(keep_background) STR(agent_id, ID_MAX) \
+		U32(event_batch_size) U32(event_batch_ms) U64(max_file_ops)) \
 	/* A warden_started or warden_result follows for each command that runs or is not acknowledged. \
 	 * fresh: hello's environment was taken. commands: started so far. ring_pos: written so far. */ \
 	PAYLOAD(warden_state, \
@@ -260,11 +265,12 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	 * counters: unused; the version before sends them. */ \
 	PAYLOAD(warden_patch, \
 		STRV(set, REQUEST_ENV_MAX) STRV(unset, REQUEST_ENV_MAX) STR(cwd, PATH_LEN) \
-		U64(command_timeout_ms) STRV(walls, LIST_LEN) STRV(counters, LIST_LEN)) \
+		U64(command_timeout_ms) STRV(walls, LIST_LEN) STRV(counters, LIST_LEN) \
+		U64(max_file_ops)) \
 	/* What may change while a session lives (SIGHUP). log_level, log_format: enums of base/log.h. */ \
 	PAYLOAD(warden_settings, \
 		U64(orphan_timeout_ms) U64(output_quota) U32(full_ring_drops) U32(log_level) \
-		U32(log_format)) \
+		U32(log_format) U32(event_batch_size) U32(event_batch_ms)) \
 	/* grace_ms: between TERM and KILL to all that runs; 0: KILL at once. */ \
 	PAYLOAD(warden_end, STR(reason, TEXT_LEN) U64(grace_ms)) \
 	PAYLOAD(warden_failed, STR(reason, TEXT_LEN)) \
@@ -301,7 +307,16 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_actor, \
 		U32(pid) U32(ppid) U32(leader) U32(spawn) STR(command_id, ID_MAX)) \
 	PAYLOAD(process_over, STR(command_id, ID_MAX)) \
-	PAYLOAD(process_settings, U32(full_ring_drops) U32(log_level) U32(log_format)) \
+	/* failed_errno, failed_path, similar: as in warden_result. */ \
+	PAYLOAD(process_settled, \
+		STR(command_id, ID_MAX) U32(failed_errno) STR(failed_path, PATH_LEN) \
+		STRV(similar, LIST_LEN)) \
+	/* The command is to be ended: the session has had `value` of what the limit counts. */ \
+	PAYLOAD(process_limit, STR(command_id, ID_MAX) STR(limit, WORD_LEN) U64(value)) \
+	/* event_batch_…: see event/fold.h. max_file_ops: of the session; 0: no limit. */ \
+	PAYLOAD(process_settings, \
+		U32(full_ring_drops) U32(log_level) U32(log_format) U32(event_batch_size) \
+		U32(event_batch_ms) U64(max_file_ops)) \
 	\
 	/* Policies to compile, or one to look at where its snapshot comes with the message. Of the \
 	 * files, the first `policies` are policies; the others are sets. error: why a file cannot be \

@@ -62,7 +62,7 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 {
 	struct process_self *p = arg;
 
-	recorder_event(&p->recorder, e, NULL, NULL);
+	fold_event(p->fold, e);
 	process_wake(p);
 }
 
@@ -70,6 +70,7 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 static void turn(void *arg)
 {
 	struct process_self *p = arg;
+	const int64_t due = fold_flush(p->fold, false);
 	const bool flushed = recorder_flush(&p->recorder);
 	uint64_t head;
 	const enum recorder_bell bell = recorder_bell(&p->recorder, &head);
@@ -80,6 +81,11 @@ static void turn(void *arg)
 	}
 	if (!flushed || bell == RECORDER_BELL_LATER)
 		watch_after(p->again, AGAIN_MS);
+	if (due >= 0) {
+		const int64_t wait_us = due - clock_mono_us(&clock_system);
+
+		watch_after(p->folds, wait_us > 0 ? (uint64_t)wait_us / 1000 + 1 : 0);
+	}
 }
 
 static void look_at_gate(void *arg)
@@ -172,12 +178,37 @@ static void on_over(void *ctx, void *msg, struct link_msg *m)
 		gate_command_over(p->gate, over->command_id);
 }
 
+void process_tell_settled(struct process_self *p, const struct process_settled *m)
+{
+	fold_flush(p->fold, true);
+	recorder_flush(&p->recorder);
+	send_to_warden(p, MSG_process_settled, 0, m);
+}
+
+void process_tell_limit(struct process_self *p, const struct process_limit *m)
+{
+	send_to_warden(p, MSG_process_limit, 0, m);
+}
+
+static void on_settle(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_over *over = msg;
+	struct process_self *p = ctx;
+
+	if (over->command_id != NULL &&
+	    (p->face->settle == NULL || !p->face->settle(p, over->command_id)))
+		process_tell_settled(p, &(struct process_settled){.command_id = over->command_id});
+}
+
 static void on_settings(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct process_settings *s = msg;
 	struct process_self *p = ctx;
 
 	p->recorder.drop = s->full_ring_drops != 0;
+	fold_set(p->fold, s->event_batch_size, (int64_t)s->event_batch_ms * 1000);
+	if (p->face->settings != NULL)
+		p->face->settings(p, s);
 	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
@@ -196,9 +227,8 @@ static void on_readable(void *arg)
 }
 
 static const struct peer_row rows[] = {
-	{MSG_process_hello, on_hello},
-	{MSG_process_actor, on_actor},
-	{MSG_process_over, on_over},
+	{MSG_process_hello, on_hello},	     {MSG_process_actor, on_actor},
+	{MSG_process_over, on_over},	     {MSG_process_settle, on_settle},
 	{MSG_process_settings, on_settings},
 };
 static const struct peer_kind kind = {.self = SIDE_PROCESS,
@@ -221,6 +251,8 @@ static int open_self(struct process_self *p, struct err *err)
 	p->asker = (struct gate_asker){wake, p};
 	p->due = watch_timer(p->loop, look_at_gate, p);
 	p->again = watch_timer(p->loop, NULL, NULL); /* turn() does the work */
+	p->folds = watch_timer(p->loop, NULL, NULL); /* the same */
+	p->fold = fold_new(&p->recorder, &clock_system);
 	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r == 0 && p->wake_fd == -1)
 		r = err_errno(err, E_UNAVAILABLE, NULL, "eventfd");
@@ -242,6 +274,7 @@ static void close_self(struct process_self *p)
 		p->face->close(p);
 	actor_reader_free(p->actors);
 	gate_close(p->gate);
+	fold_free(p->fold);
 	recorder_flush(&p->recorder);
 	recorder_close(&p->recorder);
 	peer_close(&p->warden);
@@ -250,6 +283,7 @@ static void close_self(struct process_self *p)
 	watch_free(p->wakes);
 	mem_cleanup_fd(&p->wake_fd);
 	mem_cleanup_fd(&p->actors_fd);
+	watch_free(p->folds);
 	loop_free(p->loop);
 	process_args_done(&p->args);
 }

@@ -7,7 +7,7 @@
  * the gate and settle, and wake the loop by process_wake. */
 #pragma once
 #include "base/loop.h"
-#include "event/recorder.h"
+#include "event/fold.h"
 #include "gate/gate.h"
 #include "link/peer.h"
 #include "model/process_args.h"
@@ -21,6 +21,7 @@ struct process_self {
 	struct process_args args;
 	struct loop *loop;
 	struct recorder recorder;
+	struct fold *fold;	 /* before the recorder */
 	struct gate *gate;	 /* its events go to the recorder */
 	struct gate_asker asker; /* for questions to the gate on this thread */
 	void *program;		 /* for struct process_program */
@@ -36,7 +37,7 @@ struct process_self {
 	STAILQ_HEAD(, actor_question) questions;
 	uint32_t last_question;
 	struct watch *due; /* looks at the gate */
-	struct watch *again;
+	struct watch *again, *folds;
 	int status; /* of the exit */
 };
 
@@ -50,6 +51,11 @@ struct process_program {
 	int (*begin)(struct process_self *p, struct err *err);
 	/* On the loop, some time after process_wake; NULL: nothing to do. */
 	void (*woken)(struct process_self *p);
+	/* The result of a command waits for its last events. True: process_tell_settled is called
+	 * within 50 ms. NULL or false: they are in. */
+	bool (*settle)(struct process_self *p, const char *command_id);
+	/* New settings; NULL: the program has none of its own. */
+	void (*settings)(struct process_self *p, const struct process_settings *s);
 };
 /* The whole life of the process; returns the exit status. */
 int process_run(const struct process_row *row, const struct process_program *program, int argc,
@@ -64,6 +70,11 @@ int process_serve(const struct process_program *program, struct process_args *ar
 void process_wake(struct process_self *p);
 /* Tells the warden why, which fails the session; the process ends. */
 void process_fail(struct process_self *p, const struct err *why);
+
+/* The last events of a command are settled. */
+void process_tell_settled(struct process_self *p, const struct process_settled *m);
+/* A command has reached a limit, and is to be ended. */
+void process_tell_limit(struct process_self *p, const struct process_limit *m);
 
 /* Finds the actor in the table, or asks the warden: found is called now or later. At the end of the
  * process an open question is answered with spawn 0. */

@@ -42,6 +42,32 @@ static void close_program(struct process_self *p)
 {
 }
 
+static void settle_one(struct process_self *p)
+{
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_read, "/workspace/a"}};
+	struct gate_case k = {.op = &op, .actor = {.pid = 7, .spawn = 3, .command_id = "cmd-1"}};
+
+	gate_ask(p->gate, &k, NULL);
+	gate_settle(p->gate, &k, &(struct gate_report){.outcome = GATE_DONE});
+}
+
+/* New settings make it do things, as other threads would. */
+static void act(struct process_self *p, const struct process_settings *s)
+{
+	for (uint64_t i = 0; i < s->max_file_ops; i++)
+		settle_one(p);
+	process_tell_limit(p, &(struct process_limit){.command_id = (char *)"cmd-1",
+						      .limit = (char *)"max_file_ops",
+						      .value = s->max_file_ops});
+}
+
+static int open_quietly(struct process_self *p, struct err *err)
+{
+	return 0;
+}
+
+static const struct process_program busy = {
+	.open = open_quietly, .close = close_program, .settings = act};
 static const struct process_program good = {open_program, close_program};
 static const struct process_program bad = {refuse, close_program};
 
@@ -149,6 +175,66 @@ static void sbx_6_a_process_asks_records_and_rings(void **state)
 	assert_int_equal(finish(&f), 0);
 }
 
+struct heard {
+	unsigned events, operations;
+};
+
+static bool on_folded(const struct event *e, uint64_t pos, void *arg)
+{
+	struct heard *h = arg;
+
+	h->events++;
+	h->operations += e->count;
+	return true;
+}
+
+/* FIL-5: repeats are folded as the settings say. Before the process confirms the end of a command,
+ * all that it did is in the ring. */
+static void fil_5_a_process_folds_and_settles(void **state)
+{
+	static const struct {
+		unsigned size, events;
+	} rows[] = {{0, 10}, {1, 10}, {4, 4}, {100, 2}};
+	struct process_settings settings = {
+		.log_level = 3, .event_batch_ms = 3600000, .max_file_ops = 10};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct process_limit limit;
+		struct process_settled settled;
+		struct msg_empty empty;
+		struct heard heard = {0};
+		struct fixture f;
+		struct link_msg m;
+
+		start(&f, &busy);
+		receive(&f, MSG_process_ready, &empty);
+		settings.event_batch_size = rows[i].size;
+		assert_int_equal(
+			link_send(&f.link, MSG_process_settings, 0, &settings, NULL, 0, NULL),
+			LINK_OK);
+		receive(&f, MSG_process_limit, &limit);
+		assert_string_equal(limit.command_id, "cmd-1");
+		assert_int_equal(limit.value, 10);
+		msg_done(MSG_process_limit, &limit);
+		receive(&f, MSG_process_bell, &empty);
+		assert_int_equal(link_send(&f.link, MSG_process_settle, 0,
+					   &(struct process_over){(char *)"cmd-1"}, NULL, 0, NULL),
+				 LINK_OK);
+		while (link_recv(&f.link, &m, NULL) == LINK_OK && m.type == MSG_process_bell)
+			;
+		assert_int_equal(m.type, MSG_process_settled);
+		assert_int_equal(link_unpack(&m, &settled, NULL), 0);
+		assert_string_equal(settled.command_id, "cmd-1");
+		assert_null(settled.failed_path);
+		msg_done(MSG_process_settled, &settled);
+		while (journal_drain(f.reader, 100, on_folded, &heard, NULL) > 0)
+			;
+		assert_int_equal(heard.operations, 10);
+		assert_int_equal(heard.events, rows[i].events);
+		assert_int_equal(finish(&f), 0);
+	}
+}
+
 /* SES-8: a process that cannot start says why, and ends. */
 static void ses_8_a_process_that_cannot_open_says_why(void **state)
 {
@@ -166,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_6_a_process_asks_records_and_rings),
+		cmocka_unit_test(fil_5_a_process_folds_and_settles),
 		cmocka_unit_test(ses_8_a_process_that_cannot_open_says_why),
 	};
 

@@ -59,6 +59,7 @@ static void refuse(struct patch *p, const struct err *why)
 static void send_warden(struct patch *p, enum patch_step step, struct warden_patch *m)
 {
 	m->command_timeout_ms = (uint64_t)p->s->config.limits.value[LIMIT_command_timeout];
+	m->max_file_ops = (uint64_t)p->s->config.limits.value[LIMIT_max_file_ops];
 	p->step = step;
 	p->s->expects = EXPECT_PATCH;
 	warden_send(p->s, MSG_warden_patch, m);

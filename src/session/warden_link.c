@@ -55,6 +55,7 @@ static void say_hello(struct session *s)
 		.keep_background =
 			s->config.background != NULL && strcmp(s->config.background, "keep") == 0,
 		.agent_id = s->agent_id,
+		.max_file_ops = (uint64_t)s->config.limits.value[LIMIT_max_file_ops],
 	};
 
 	warden_send(s, MSG_warden_hello, &hello);

@@ -59,6 +59,7 @@ struct processes {
 	} one[PROCESSES];
 	size_t n;
 	struct process_settings settings;
+	struct watch *late; /* a process has not confirmed its last events of a command */
 };
 
 struct warden {
@@ -121,6 +122,8 @@ void processes_close(struct warden *w);
 void processes_greet(struct warden *w);
 /* Sends the settings to all, with the descriptor of the log unless it is -1. */
 void processes_settings(struct warden *w, int log_fd);
+/* Asks all for their last events of a command; returns how many were asked. */
+unsigned processes_settle(void *warden, const char *command_id);
 void processes_command_over(void *warden, const char *command_id);
 bool processes_ready(const struct warden *w);
 void processes_end(struct warden *w); /* closes the links: they end */

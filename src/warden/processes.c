@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "warden/core.h"
 #include <signal.h>
 #include <sys/wait.h>
+
+#define SETTLE_MS 100 /* twice what a process may wait for */
 
 static void on_gone(void *arg)
 {
@@ -73,6 +76,40 @@ static void on_ask(void *ctx, void *msg, struct link_msg *m)
 	send_to(p, MSG_process_actor, m->req, &answer, -1);
 }
 
+static void on_settled(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_beside *p = ctx;
+	struct process_settled *settled = msg;
+	struct result *r = settled->command_id != NULL
+				   ? results_find(&p->w->commands.results, settled->command_id)
+				   : NULL;
+
+	if (r != NULL)
+		result_settled(r, settled);
+	if (!results_unsettled(&p->w->commands.results))
+		watch_stop(p->w->processes.late);
+}
+
+/* A result does not wait longer for a process that hangs. */
+static void on_late(void *arg)
+{
+	struct warden *w = arg;
+
+	log_warn("a process has not confirmed the end of a command", "session_id",
+		 w->args->session_id);
+	results_settle_all(&w->commands.results);
+}
+
+static void on_limit(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_beside *p = ctx;
+	const struct process_limit *limit = msg;
+	struct run *r = run_find(&p->w->commands, limit->command_id);
+
+	if (r != NULL && limit->limit != NULL)
+		limits_reached(r, limit);
+}
+
 static void on_readable(void *arg)
 {
 	struct process_beside *p = arg;
@@ -85,10 +122,9 @@ static void on_readable(void *arg)
 }
 
 static const struct peer_row rows[] = {
-	{MSG_process_ready, on_ready},
-	{MSG_process_failed, on_failed},
-	{MSG_process_bell, on_bell},
-	{MSG_process_ask, on_ask},
+	{MSG_process_ready, on_ready},	   {MSG_process_failed, on_failed},
+	{MSG_process_bell, on_bell},	   {MSG_process_ask, on_ask},
+	{MSG_process_settled, on_settled}, {MSG_process_limit, on_limit},
 };
 static const struct peer_kind kind = {.self = SIDE_WARDEN,
 				      .other = SIDE_PROCESS,
@@ -104,6 +140,7 @@ int processes_open(struct warden *w, struct err *err)
 
 	w->processes.settings = (struct process_settings){0, (uint32_t)w->args->log_level,
 							  (uint32_t)w->args->log_format};
+	w->processes.late = watch_timer(w->loop, on_late, w);
 	for (size_t i = 0; r == 0 && i < w->args->nothers; i++) {
 		const struct process_link *l = &w->args->other[i];
 		struct process_beside *p;
@@ -138,6 +175,18 @@ void processes_settings(struct warden *w, int log_fd)
 	for (size_t i = 0; i < w->processes.n; i++)
 		send_to(&w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
 			log_fd);
+}
+
+unsigned processes_settle(void *warden, const char *command_id)
+{
+	struct warden *w = warden;
+
+	for (size_t i = 0; i < w->processes.n; i++)
+		send_to(&w->processes.one[i], MSG_process_settle, 0,
+			&(struct process_over){(char *)command_id}, -1);
+	if (w->processes.n > 0 && watch_due_us(w->processes.late) == 0)
+		watch_after(w->processes.late, SETTLE_MS);
+	return (unsigned)w->processes.n;
 }
 
 void processes_command_over(void *warden, const char *command_id)
@@ -180,6 +229,7 @@ void processes_kill(struct warden *w)
 void processes_close(struct warden *w)
 {
 	processes_end(w);
+	watch_free(w->processes.late);
 	while (w->processes.n > 0) {
 		struct process_beside *p = &w->processes.one[--w->processes.n];
 

@@ -293,6 +293,10 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 		env_chdir(m, p->cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
+	if (p->max_file_ops > 0 && p->max_file_ops != w->processes.settings.max_file_ops) {
+		w->processes.settings.max_file_ops = p->max_file_ops;
+		processes_settings(w, -1);
+	}
 	if (p->walls.n > 0)
 		narrow(w, &p->walls);
 }
@@ -312,8 +316,9 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
-	w->processes.settings =
-		(struct process_settings){s->full_ring_drops, s->log_level, s->log_format};
+	w->processes.settings = (struct process_settings){
+		s->full_ring_drops,  s->log_level,	s->log_format,
+		s->event_batch_size, s->event_batch_ms, w->processes.settings.max_file_ops};
 	processes_settings(w, m->nfds > 0 ? m->fd[0] : -1);
 }
 

@@ -221,6 +221,9 @@ void warden_greet(struct warden *w)
 		h->env_max = REQUEST_ENV_MAX;
 	w->recorder.drop = h->full_ring_drops != 0;
 	w->processes.settings.full_ring_drops = h->full_ring_drops;
+	w->processes.settings.event_batch_size = h->event_batch_size;
+	w->processes.settings.event_batch_ms = h->event_batch_ms;
+	w->processes.settings.max_file_ops = h->max_file_ops;
 	processes_settings(w, -1);
 	w->fresh = !w->settled;
 	if (!w->settled) {
@@ -449,6 +452,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 					.memory = &w->memory,
 					.settings = &w->settings,
 					.leader_died = on_leader_died,
+					.settle = processes_settle,
 					.over = processes_command_over,
 					.owner = w,
 					.asker = {wake_loop, w},
