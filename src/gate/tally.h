@@ -20,7 +20,7 @@ void tally_opened(struct tally *t, const struct actor *actor);
 void tally_closed(struct tally *t, const struct actor *actor);
 
 uint64_t tally_operations(struct tally *t); /* so far */
-/* Writes the id of a command that met the limit, each once; false: there is none. */
+/* Writes the id of a command that met the limit, each once; false: no further one. */
 bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1]);
 unsigned tally_open_files(struct tally *t, const char *command_id);
 /* The command has ended, and is forgotten. The last operation of it that failed: its errno, with

@@ -54,7 +54,7 @@ struct process_program {
 	/* The result of a command waits for its last events. True: process_tell_settled is called
 	 * within 50 ms. NULL or false: they are in. */
 	bool (*settle)(struct process_self *p, const char *command_id);
-	/* New settings; NULL: the program has none of its own. */
+	/* New settings; NULL: the program needs no others. */
 	void (*settings)(struct process_self *p, const struct process_settings *s);
 };
 /* The whole life of the process; returns the exit status. */
