@@ -130,9 +130,10 @@ int op_access(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 int op_statfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fuse_statfs_out *out = reply_room(r, sizeof(*out));
+	cleanup_fd int fd = backing_open(fs, q->node, O_PATH | O_NOFOLLOW);
 	struct statvfs v;
 
-	if (fstatvfs(fs->backing.root, &v) < 0)
+	if (fstatvfs(fd >= 0 ? fd : fs->backing.root, &v) < 0)
 		return -errno;
 	out->st = (struct fuse_kstatfs){.blocks = v.f_blocks,
 					.bfree = v.f_bfree,

@@ -12,8 +12,11 @@
 
 /* O_APPEND is a flag of each write, because the kernel may write pages of a mapping through any
  * open file. O_DIRECT stays with the kernel: the bytes come in a buffer of ours. */
-int fs_backing_flags(uint32_t flags)
+int fs_backing_flags(const struct fs *fs, uint32_t flags)
 {
+	/* with a write-back cache the kernel reads the rest of a page that it writes */
+	if (fs->features & FUSE_WRITEBACK_CACHE && (flags & O_ACCMODE) == O_WRONLY)
+		flags ^= O_WRONLY | O_RDWR;
 	return (int)flags & (O_ACCMODE | O_DSYNC | O_SYNC | O_NOATIME);
 }
 
@@ -47,10 +50,12 @@ int op_open(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_open_in *in = q->arg;
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
 	struct fs_open_out *out = reply_room(r, sizeof(*out));
-	int fd = backing_open(fs, q->node, fs_backing_flags(in->flags) | fs_wait_flag(q));
+	int fd = backing_open(fs, q->node, fs_backing_flags(fs, in->flags) | fs_wait_flag(q));
 	int result = 0;
 	struct fs_opened o;
 
+	if (fd == -EACCES && (in->flags & O_ACCMODE) == O_WRONLY) /* it may not be read */
+		fd = backing_open(fs, q->node, O_WRONLY | fs_wait_flag(q));
 	if (fd < 0)
 		return fd;
 	if (in->flags & O_TRUNC) {

@@ -64,7 +64,7 @@ int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct stat
 	     struct fuse_entry_out *out);
 int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
 		    struct fuse_entry_out *out);
-int fs_backing_flags(uint32_t flags);	      /* of open, for the backing file */
+int fs_backing_flags(const struct fs *fs, uint32_t flags); /* of open, for the backing file */
 int fs_wait_flag(const struct fs_request *q); /* O_NONBLOCK where a worker must not wait */
 
 /* ---- handles ---- */

@@ -196,7 +196,7 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_create_in *in = q->arg;
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
-	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & (O_EXCL | O_TRUNC));
+	const int flags = fs_backing_flags(fs, in->flags) | (int)(in->flags & (O_EXCL | O_TRUNC));
 	struct backing_dir dir;
 	struct fs_opened o;
 	int fd, result = backing_get_dir(fs, q->node, &dir);
@@ -226,7 +226,7 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_create_in *in = q->arg;
-	const int flags = fs_backing_flags(in->flags) | (int)(in->flags & O_EXCL);
+	const int flags = fs_backing_flags(fs, in->flags) | (int)(in->flags & O_EXCL);
 	struct backing_dir dir;
 	struct fs_opened o;
 	int fd, result = backing_get_dir(fs, q->node, &dir);

@@ -2,7 +2,8 @@
 /* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
  *
  * usage: mount_tree [--as-caller] [--passthrough] [--threads N] [--ms ENTRY_AND_ATTR]
- *                   DIRECTORY PLACE
+ *                   [--also FLAG] [--never FLAG] DIRECTORY PLACE
+ * FLAG: FUSE_… of INIT, or "all".
  * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
  * how many requests of each kind came. */
 #include "fs/fs.h"
@@ -100,12 +101,26 @@ static int serve(struct fs *fs, int mount, const char *place)
 	return r < 0;
 }
 
+static uint64_t flag_named(const char *name)
+{
+	size_t n;
+	const struct fs_flag_row *rows = fs_flag_rows(&n);
+	uint64_t flags = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, "all") == 0 || strcmp(name, rows[i].name) == 0)
+			flags |= rows[i].flag;
+	return flags;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"as-caller", no_argument, NULL, 'c'},
 						{"threads", required_argument, NULL, 't'},
 						{"ms", required_argument, NULL, 'm'},
 						{"passthrough", no_argument, NULL, 'p'},
+						{"also", required_argument, NULL, 'a'},
+						{"never", required_argument, NULL, 'n'},
 						{0}};
 	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
@@ -119,6 +134,10 @@ int main(int argc, char **argv)
 			s.as_caller = true;
 		else if (option == 'p')
 			s.passthrough = true;
+		else if (option == 'a')
+			ts.wanted.also |= flag_named(optarg);
+		else if (option == 'n')
+			ts.wanted.never |= flag_named(optarg);
 		else if (option == 't')
 			ts.threads = (unsigned)atoi(optarg);
 		else if (option == 'm')
@@ -137,7 +156,7 @@ int main(int argc, char **argv)
 	s.root = open(argv[optind], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ts.uid = geteuid();
 	ts.gid = getegid();
-	ts.wanted.also = s.passthrough ? FUSE_PASSTHROUGH : 0;
+	ts.wanted.also |= s.passthrough ? FUSE_PASSTHROUGH : 0;
 	ts.allow_other = ts.default_permissions = s.as_caller;
 	r = fs_new(&s, &fs, &err);
 	ts.ctx = fs;
