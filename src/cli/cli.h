@@ -150,6 +150,10 @@ int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *e
 int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
 /* Returns the exit code of an exec answer. */
 int cli_exit_code(const json_t *answer, struct err *err);
+/* The workspace of run in a directory, given by its real path: the root of the git repository
+ * around it if the caller owns that and it does not contain the caller's home, else the directory
+ * itself. The caller frees the result. */
+char *cli_run_root(const char *here);
 /* cmd_session.c: writes the request for a new session from --id, --workspace, --policy, --timeout,
  * --idle-timeout, --background and --env. */
 int cli_session_body(const struct cli_values *v, struct buf *body, struct err *err);

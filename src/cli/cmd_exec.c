@@ -3,6 +3,7 @@
  * come. */
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -403,8 +404,15 @@ static int run_in_steps(struct cli *cli, const struct buf *session, const struct
 int cmd_run(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf command = {0}, session = {0}, body = {0};
+	cleanup_free char *here = realpath(".", NULL), *root = NULL;
 	int form = form_of(cli, FORM_SHELL, err), r = form < 0 ? form : 0;
 
+	if (cli->v.workspace != NULL)
+		root = realpath(cli->v.workspace, NULL);
+	else if (here != NULL)
+		cli->v.workspace = root = cli_run_root(here);
+	if (here != NULL && root != NULL && path_within(here, root))
+		cli->v.working_dir = here;
 	if (r == 0)
 		r = cli_exec_body(cli, 0, &command, err);
 	cli->structured = r == 0 && form == FORM_JSON;

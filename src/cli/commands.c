@@ -67,7 +67,9 @@ static const struct cli_option exec_options[] = {
 	{NULL},
 };
 static const struct cli_option run_options[] = {
-	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
+	TEXT("--workspace", workspace, "DIR",
+	     "directory to work on (default: the git repository around the current one, else "
+	     "that)"),
 	TEXT("--policy", policy, "NAME", "policy of the session"),
 	TEXT("--output", output, "shell|text|json",
 	     "shell (default): pass through; text: and a summary; json: the structured answer"),

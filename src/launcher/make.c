@@ -136,6 +136,12 @@ static int draw_plan(struct job *j, struct err *err)
 	p->gid = j->id.self.gid;
 	p->owner_uid = j->id.files.uid;
 	p->owner_gid = j->id.files.gid;
+	/* Only a client who owns the repository shows it. */
+	if (j->c->who.uid == 0 || j->c->who.uid == p->owner_uid)
+		sandbox_worktree(&(struct sandbox_workspace_ask){.path = j->ask->workspace,
+								 .uid = j->c->who.uid,
+								 .gid = j->c->who.gid},
+				 p);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
  * compares every pair of rules of a class, in the order of trial (final rules first), until it has
  * compared MAX_PAIRS of their patterns. */
 #include "base/mem.h"
+#include "model/workspace_names.h"
 #include "policy/domain.h"
 #include "policy/flags.h"
 #include "policy/glob.h"
@@ -469,6 +470,35 @@ static COLD void lint_variables(struct linter *t)
 	}
 }
 
+/* Warns about patterns for arguments that name a file of the workspace: a program may name the same
+ * file by its real path. */
+static COLD void lint_arguments(struct linter *t)
+{
+	const struct snapshot_class *c = &t->p->head->class[OP_EXEC];
+
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(t->p, OP_EXEC, i);
+		const struct snapshot_span *const lists[] = {&r->args, &r->regex};
+
+		for (uint32_t k = 0; k < r->args.n + r->regex.n; k++) {
+			const bool regex = k >= r->args.n;
+			const char *s = snapshot_pattern(t->p, lists[regex]->at + k -
+								       (regex ? r->args.n : 0));
+
+			s += regex && s[0] == '^';
+			if (strncmp(s, WORKSPACE_CANONICAL, strlen(WORKSPACE_CANONICAL)) != 0)
+				continue;
+			problem_add(t->out, PROBLEM_WARNING, r->line, r->column,
+				    "a pattern of rule '%s' for arguments begins "
+				    "with " WORKSPACE_CANONICAL
+				    ": it does not match the same file by its real path; write a "
+				    "rule about the file, or begin the pattern with '*'",
+				    snapshot_text(t->p, r->name));
+			break;
+		}
+	}
+}
+
 COLD void policy_lint(const struct policy *p, struct problems *out)
 {
 	struct linter t = {.p = p, .out = out};
@@ -494,4 +524,5 @@ COLD void policy_lint(const struct policy *p, struct problems *out)
 		free(t.rule);
 	}
 	lint_variables(&t);
+	lint_arguments(&t);
 }

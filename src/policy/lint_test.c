@@ -186,6 +186,14 @@ static const struct {
 	{C(R("a", "commands: [rm], decision: allow")
 		   R("b", "commands: [rm], flags: [['-r']], decision: deny")),
 	 "deny 'b' comes too late: 'a'"},
+	/* the workspace has two names */
+	{C(R("a", "commands: [rm], args_pattern: ['-x', '/workspace/*'], decision: deny")),
+	 "p:4:5: warning: a pattern of rule 'a' for arguments begins with /workspace"},
+	{C(R("a", "commands: [rm], args_regex: ['^/workspace/'], decision: deny")),
+	 "rule 'a' for arguments begins with /workspace"},
+	{C(R("a", "commands: [rm], args_pattern: ['*/workspace/*'], args_regex: ['x'], decision: "
+		  "deny")),
+	 NULL},
 };
 
 static void pol_5_warnings_are_true(void **state)

@@ -66,6 +66,14 @@ ssize_t mnt_name(int fd, char real[PATH_MAX]);
 /* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot.
  * Only then err is set (E_ENFORCEMENT). */
 bool mnt_chrooted(const char *subject, struct err *err);
+/* Opens a file with the ids of the client that asks. E_NOT_FOUND, E_FORBIDDEN, E_BAD_REQUEST. */
+struct sandbox_workspace_ask;
+int open_as_caller(const struct sandbox_workspace_ask *ask, bool privileged, const char *path,
+		   int flags, int *out, struct err *err);
+/* Whether a directory is the repository that plan->repository means, and has the workspace as its
+ * linked worktree. */
+struct sandbox_plan;
+bool repository_is_proven(const struct sandbox_plan *plan, int dir);
 /* Lines for /proc/PID/uid_map: every id to itself, but a to b and b to a. */
 struct buf;
 void idmap_format(struct buf *out, uint32_t a, uint32_t b);

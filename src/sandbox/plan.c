@@ -43,6 +43,8 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, workspace_at, 0),
 	ROW(FIELD_STR, real_path, PATH_MAX),
 	ROW(FIELD_STR, backing, PATH_MAX + 32),
+	ROW(FIELD_STR, repository, PATH_MAX),
+	ROW(FIELD_STR, worktree, PATH_MAX),
 	ROW(FIELD_U32, namespaces, 0),
 	ROW(FIELD_U32, trees, 0),
 	ROW(FIELD_U32, fuse, 0),

@@ -48,6 +48,9 @@ struct sandbox_plan {
 	 * place on its disk (mnt_origin), by which init finds other ways to it. */
 	uint32_t workspace_at;
 	char *real_path, *backing;
+	/* The workspace is a linked worktree of git, by this name of a repository that is also
+	 * among passthrough_paths; NULL: it is not. */
+	char *repository, *worktree;
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
@@ -93,6 +96,10 @@ struct sandbox_workspace_ask {
 #define SANDBOX_FS 32
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
 		      int *tree_fd, char **real, struct err *err);
+
+/* Launcher, before that: looks whether the workspace is a linked worktree of git, and adds its
+ * repository to the plan if that proves it. The repository is proven again when it is cloned. */
+void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_plan *plan);
 
 /* Launcher of root: the writable host paths of the file-system lists, as detached trees, one per
  * path; the owners are mapped as those of the workspace. -1: the path does not exist. init cannot

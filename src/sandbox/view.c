@@ -178,7 +178,7 @@ static bool is_late(const struct view *v, size_t i)
 }
 
 /* Opens an entry's tree, unless tree is NULL. *tree stays -1 if there is nothing to bind: the path
- * does not exist, or (*link) another entry shows its target, real. */
+ * does not exist, is an unproven repository, or (*link) another entry shows its target, real. */
 static int open_entry(const struct view *v, size_t i, int *tree, char *real, bool *link,
 		      struct err *err)
 {
@@ -189,6 +189,9 @@ static int open_entry(const struct view *v, size_t i, int *tree, char *real, boo
 	*link = false;
 	if (r < 0 || fd == -1)
 		return r;
+	if (v->plan->repository != NULL && strcmp(e->path, v->plan->repository) == 0 &&
+	    (strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
+		return 0;
 	r = inside_may_show(v->plan, e->path, real, err);
 	for (size_t k = 0; r == 0 && !*link && k < v->n; k++)
 		*link = k != i && strcmp(real, e->path) != 0 && path_within(real, v->entry[k].path);

@@ -66,22 +66,18 @@ static int open_error(const char *path, struct err *err)
 	return err_errno(err, code, path, "workspace %s", path);
 }
 
-static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, int *out,
-		    struct err *err)
+int open_as_caller(const struct sandbox_workspace_ask *ask, bool privileged, const char *path,
+		   int flags, int *out, struct err *err)
 {
 	struct eyes eyes = {0};
 	int fd, errnum, r;
 
-	if (ask->path == NULL || ask->path[0] != '/')
-		return err_set(err, E_BAD_REQUEST, ask->path,
-			       "workspace '%s' is not an absolute path",
-			       ask->path != NULL ? ask->path : "");
 	if (privileged) {
 		r = eyes_borrow(&eyes, ask->uid, ask->gid, err);
 		if (r < 0)
 			return r;
 	}
-	fd = open(ask->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = open(path, flags | O_CLOEXEC);
 	errnum = errno;
 	if (privileged) {
 		syscall(SYS_setfsuid, eyes.fsuid);
@@ -95,9 +91,19 @@ static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, in
 	}
 	errno = errnum;
 	if (fd == -1)
-		return open_error(ask->path, err);
+		return open_error(path, err);
 	*out = fd;
 	return 0;
+}
+
+static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, int *out,
+		    struct err *err)
+{
+	if (ask->path == NULL || ask->path[0] != '/')
+		return err_set(err, E_BAD_REQUEST, ask->path,
+			       "workspace '%s' is not an absolute path",
+			       ask->path != NULL ? ask->path : "");
+	return open_as_caller(ask, privileged, ask->path, O_PATH | O_DIRECTORY, out, err);
 }
 
 static int check(int fd, const struct sandbox_workspace_ask *ask, const char *real, struct err *err)

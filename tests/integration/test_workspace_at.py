@@ -254,3 +254,139 @@ def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policie
                         r = ses.exec("sh", "-c", f"{name}/{file}")["result"]
                         assert (r["exit_code"] == 0) == runs, (at, name, file, r)
                 ses.destroy()
+
+
+# ---- projects that know their path ----
+
+
+def as_user(server, *argv, cwd=None, **kw):
+    """Runs a program as the server's user, outside of any session."""
+    extra = {"user": server.uid, "group": server.uid, "extra_groups": []} if server.uid else {}
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **IDENTITY}
+    return subprocess.run([str(a) for a in argv], cwd=cwd, env=env, check=True, capture_output=True, text=True,
+                          **extra, **kw).stdout  # fmt: skip
+
+
+IDENTITY = {
+    f"GIT_{who}_{what}": f"{who}@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
+
+
+def repository(server, path):
+    as_user(server, "git", "init", "-q", cwd=path)
+    (path / "src").mkdir()
+    (path / "src" / "file").write_text("one\n")
+    for d in (path / "src", path / "src" / "file"):
+        os.chown(d, server.uid, server.uid)
+    as_user(server, "git", "add", ".", cwd=path)
+    as_user(server, "git", "commit", "-q", "-m", "first", cwd=path)
+
+
+def run_in(server, directory, *argv):
+    extra = {"user": server.uid, "group": server.uid, "extra_groups": []} if server.uid else {}
+    return subprocess.run([harness.AGENTSH, "run", "--quiet", *map(str, argv)], cwd=directory, capture_output=True,
+                          text=True, env={**server.environment(), "HOME": "/nonexistent"}, timeout=120,
+                          stdin=subprocess.DEVNULL, **extra)  # fmt: skip
+
+
+def test_cli_1_run_starts_in_the_own_directory_of_the_repository(server):
+    with project(server, "/home") as path:
+        repository(server, path)
+        for where in (path, path / "src"):
+            r = run_in(server, where, "--", "sh", "-c", "pwd; git status --porcelain; git rev-parse --show-toplevel")
+            assert (r.stdout.split(), r.stderr) == ([str(where), str(path)], ""), r
+        r = run_in(server, path / "src", "--workspace", path / "src", "--", "sh", "-c", "pwd; ls -A ..")
+        assert r.stdout.split() == [str(path / "src"), "src"]
+        r = run_in(server, "/", "--workspace", path, "--", "pwd")
+        assert r.stdout.split() == ["/workspace"]
+
+
+def test_cli_1_a_linked_worktree_has_its_repository(server):
+    with project(server, "/home", "main") as path:
+        repository(server, path)
+        other = path.parent / "linked"
+        as_user(server, "git", "worktree", "add", "-q", other, cwd=path)
+        r = run_in(server, other / "src", "--env", "GIT_AUTHOR_NAME=a", "--script",
+                   "export GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a; pwd && git status --porcelain"
+                   " && echo two > file && git commit -qam second && git log --format=%s")  # fmt: skip
+        assert (r.stdout.split(), r.returncode) == ([str(other / "src"), "second", "first"], 0), r
+        assert as_user(server, "git", "log", "--format=%s", "linked", cwd=path).split() == ["second", "first"]
+        assert as_user(server, "git", "status", "--porcelain", cwd=other) == ""
+        # nothing else of the repository's directory
+        r = run_in(server, other, "--script", f"ls -A {path}")
+        assert r.stdout.split() == [".git"]
+
+
+def test_sbx_6_a_forged_git_file_shows_nothing(server):
+    with project(server, "/home", "ws") as path:
+        top = path.parent
+        repository(server, path)
+        shutil.rmtree(path / ".git")
+        secret = top / "secret"
+        as_user(server, "mkdir", "-p", secret / "objects", secret / "refs", secret / "worktrees/x")
+        as_user(server, "touch", secret / "HEAD", secret / "key")
+        gitdir = secret / "worktrees/x/gitdir"
+
+        def shown(text):
+            (path / ".git").write_text(text)
+            os.chown(path / ".git", server.uid, server.uid)
+            s = server.session(workspace=str(path))
+            seen = not fails(s, f"cat {secret}/key")
+            assert fails(s, "echo > /proc/self/comm") and fails(s, "ls /root")
+            s.destroy()
+            return seen
+
+        forged = f"gitdir: {secret}/worktrees/x\n"
+        assert not shown(forged)  # it names no worktree
+        as_user(server, "sh", "-c", f"echo {path}-other/.git > {gitdir}")
+        assert not shown(forged)  # another one
+        as_user(server, "sh", "-c", f"echo {path}/.git > {gitdir}")
+        assert shown(forged)  # the control
+        for text in (f"gitdir: {secret}\n", f"gitdir: {secret}/worktrees\n", f"gitdir: {secret}/worktrees/../x\n",
+                     f"gitdir: {secret}/worktrees/y\n", "gitdir: /proc/worktrees/self\n", "gitdir: /worktrees/x\n",
+                     "gitdir: \n", "", f"gitdir: {secret}/worktrees/x\0", "x" * 10000):  # fmt: skip
+            assert not shown(text), text
+        (path / ".git").unlink()
+        os.mkfifo(path / ".git")
+        server.session(workspace=str(path)).destroy()
+        (path / ".git").unlink()
+        # by a link, of another user, and without the parts of a repository
+        (top / "link").symlink_to(secret)
+        assert not shown(f"gitdir: {top}/link/worktrees/x\n")
+        os.chown(secret, 12345, 12345)
+        assert not shown(forged)
+        os.chown(secret, server.uid, server.uid)
+        (secret / "refs").rmdir()
+        assert not shown(forged)
+
+
+def test_cli_1_an_editable_virtual_environment_works(server):
+    with project(server, "/home") as path:
+        (path / "pyproject.toml").write_text("[project]\nname = 'thing'\nversion = '1'\n")
+        package = path / "thing"
+        package.mkdir()
+        (package / "__init__.py").write_text("def main():\n    print('imported', __file__)\n")
+        as_user(server, "/usr/bin/python3", "-m", "venv", "--without-pip", path / "venv")
+        site = next((path / "venv/lib").glob("python*/site-packages"))
+        (site / "__editable__.thing.pth").write_text(f"{path}\n")
+        script = path / "venv/bin/thing"
+        script.write_text(f"#!{path}/venv/bin/python3\nfrom thing import main\nmain()\n")
+        script.chmod(0o755)
+        outside = as_user(server, script, cwd="/")
+        r = run_in(server, path, "--", script)
+        assert (r.stdout, r.returncode) == (outside, 0), r
+        assert outside == f"imported {package}/__init__.py\n"
+
+
+def test_cli_1_a_configured_cmake_tree_builds(server):
+    if shutil.which("cmake") is None:
+        pytest.skip("needs cmake")
+    with project(server, "/home") as path:
+        (path / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.10)\nproject(t C)\nadd_executable(t t.c)\n"
+        )
+        (path / "t.c").write_text("int main(void) { return 7; }\n")
+        as_user(server, "cmake", "-S", path, "-B", path / "build")
+        r = run_in(server, path, "--script", "cmake --build build && build/t")
+        assert r.returncode == 7, r
+        assert as_user(server, "cmake", "--build", path / "build") and (path / "build/t").stat().st_uid == server.uid
