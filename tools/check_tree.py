@@ -23,7 +23,7 @@ LAYERS = {
     "base": 0,
     "model": 1,
     **dict.fromkeys(
-        ["config", "policy", "event", "link", "listener", "cgroup", "bpf", "spawn", "terminal", "wire"], 2
+        ["config", "policy", "event", "link", "listener", "walk", "cgroup", "bpf", "spawn", "terminal", "wire"], 2
     ),
     "sandbox": 2,
     **dict.fromkeys(["gate", "check", "probe"], 3),

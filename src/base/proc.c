@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #define PROC_PATH 64
 
@@ -177,12 +178,13 @@ bool proc_ending(pid_t pid)
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
 {
 	char path[PROC_PATH];
-	struct stat st;
+	struct statx st;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (stat(path, &st) == -1)
+	/* A file system's server that does not answer is not asked. */
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) == -1)
 		return -1;
-	return st.st_dev == dev && st.st_ino == ino;
+	return makedev(st.stx_dev_major, st.stx_dev_minor) == dev && st.stx_ino == ino;
 }
 
 #define WALK_MS 1000	    /* a fork bomb could make a walk endless */

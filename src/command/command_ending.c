@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "command/run.h"
-#include "shell/session_root.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,7 +66,7 @@ static void set_error(struct warden_result *m, enum err_code code, char *message
 }
 
 /* The program that could not be executed: missing (127) or not executable (126). */
-static void explain_exec(const struct run *r, const char *what, int errnum, struct warden_result *m)
+static void explain_exec(struct run *r, const char *what, int errnum, struct warden_result *m)
 {
 	const bool missing = m->exit_code == CODE_NOT_FOUND;
 
@@ -77,11 +76,11 @@ static void explain_exec(const struct run *r, const char *what, int errnum, stru
 								  : strerror(errnum)));
 	m->error_path = mem_strndup(what, strnlen(what, PATH_SHOWN));
 	if (missing && (r->ask.script == NULL || strcmp(what, r->cs->shell) != 0))
-		similar_programs(r, what, &m->similar);
+		r->missing = mem_strdup(what);
 }
 
 /* exit_code, signal and error from the wait status and the reason of the end. */
-static void explain_end(const struct run *r, struct warden_result *m)
+static void explain_end(struct run *r, struct warden_result *m)
 {
 	const int status = r->exited ? (int)r->end.status : SIGKILL;
 	const char *left = r->empty ? "" : "; some of its processes do not die";
@@ -204,14 +203,17 @@ static uint64_t duration_us(const struct run *r)
 
 /* ---- the shell's state ---- */
 
+/* The request's own directory does not become the session's. */
+static bool leaves_directory(const struct run *r, const char *cwd)
+{
+	return strcmp(cwd, r->cwd) != 0 && strcmp(cwd, r->cs->memory->cwd) != 0 &&
+	       strlen(cwd) < ENV_PATH_MAX;
+}
+
 static void take_directory(struct run *r, const char *cwd)
 {
 	struct shell_memory *m = r->cs->memory;
 
-	/* The request's own directory does not become the session's. */
-	if (strcmp(cwd, r->cwd) == 0 || strcmp(cwd, m->cwd) == 0 || strlen(cwd) >= ENV_PATH_MAX ||
-	    root_dir(r->cs->root_fd, cwd) != 0)
-		return;
 	if (strv_env_get(&r->captured.env, "OLDPWD") == NULL) {
 		env_chdir(m, cwd);
 	} else { /* which env_apply has taken over */
@@ -230,8 +232,9 @@ static const char state_missing[] =
 
 /* The session keeps its old state after a kill, after `exec`, after the refusal of a program that
  * raises privilege, and without a capture by our program. */
-static void take_state(struct run *r, struct warden_result *m)
+static void take_state(struct run *r, struct lookup *q)
 {
+	struct warden_result *m = &r->result;
 	struct captured *c = &r->captured;
 	struct strv before = {0};
 	struct err err = {0};
@@ -262,42 +265,72 @@ static void take_state(struct run *r, struct warden_result *m)
 		m->capture = mem_printf("refused: %s", err.message);
 	} else {
 		env_changes(&before, &r->cs->memory->env, &m->env_changed);
-		take_directory(r, c->cwd);
+		if (leaves_directory(r, c->cwd))
+			lookup_enter(q, c->cwd);
 		m->capture = mem_strdup("taken");
 	}
 	strv_done(&before);
 }
 
-static void finish(struct run *r)
+static void on_explained(struct run *r, struct lookup *q)
 {
-	struct warden_result m = {.duration_us = duration_us(r),
-				  .cpu_us = r->end.cpu_us,
-				  .maxrss_kb = r->end.maxrss_kb,
-				  .read_bytes = r->end.read_bytes,
-				  .write_bytes = r->end.write_bytes};
+	if (q != NULL) {
+		r->result.similar = q->similar;
+		q->similar = (struct strv){0};
+		if (q->enter.whole != NULL && q->enter.errnum == 0)
+			take_directory(r, q->enter.whole);
+	}
+	deliver(r, &r->result);
+	r->phase = r->after;
+}
 
+/* Delivers the result, once the session's files have been looked at for it. */
+static void explain(struct run *r, struct lookup *q, enum run_phase after)
+{
+	if (r->missing != NULL)
+		lookup_similar(q, r, r->missing);
+	watch_stop(r->deadline);
+	watch_stop(r->retry);
+	r->after = after;
+	run_look(r, q, RUN_EXPLAINING, on_explained);
+}
+
+static void finish(struct run *r, enum run_phase after)
+{
+	struct warden_result *m = &r->result;
+	struct lookup *q = lookup_new(r);
+
+	*m = (struct warden_result){.duration_us = duration_us(r),
+				    .cpu_us = r->end.cpu_us,
+				    .maxrss_kb = r->end.maxrss_kb,
+				    .read_bytes = r->end.read_bytes,
+				    .write_bytes = r->end.write_bytes};
 	for (int i = 0; i < 2; i++)
 		output_drain(&r->out[i]);
 	limits_look(r->cs);
-	limits_measure(r, &m);
-	explain_end(r, &m);
-	count_output(r, &m);
-	take_state(r, &m);
-	m.background = r->background;
+	limits_measure(r, m);
+	explain_end(r, m);
+	count_output(r, m);
+	take_state(r, q);
+	m->background = r->background;
 	r->background = (struct strv){0};
-	deliver(r, &m);
+	explain(r, q, after);
 }
 
 /* ---- the end of a process and of its tree ---- */
 
 void run_end(struct run *r)
 {
-	if (r->phase != RUN_KEPT)
-		finish(r);
+	if (r->phase < RUN_EXPLAINING) {
+		finish(r, RUN_DEAD);
+		return;
+	}
+	for (int i = 0; i < 2; i++)
+		output_drain(&r->out[i]);
+	if (r->phase == RUN_EXPLAINING)
+		r->after = RUN_DEAD;
 	else
-		for (int i = 0; i < 2; i++)
-			output_drain(&r->out[i]);
-	r->phase = RUN_DEAD;
+		r->phase = RUN_DEAD;
 }
 
 static void kill_step(void *arg)
@@ -355,10 +388,8 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 		return;
 	}
 	r->empty = true; /* the processes that are left need not die */
-	finish(r);
-	watch_stop(r->deadline);
+	finish(r, RUN_KEPT);
 	run_listen(r);
-	r->phase = RUN_KEPT;
 	run_unbind(r); /* from now on no reader waits for output */
 }
 
@@ -385,7 +416,8 @@ void run_leader_died(struct run *r)
 
 void run_give_up(struct run *r, enum run_why why, int sig)
 {
-	exec_initial_gone(r->initial);
+	if (r->initial != NULL)
+		exec_initial_gone(r->initial);
 	run_record_start(r);
 	r->why = why;
 	r->exited = r->empty = true;
@@ -394,29 +426,27 @@ void run_give_up(struct run *r, enum run_why why, int sig)
 }
 
 /* Its result, if it has no process. */
-static void finish_without_process(struct run *r, struct warden_result *m)
+static void finish_without_process(struct run *r)
 {
 	run_record_start(r);
-	m->duration_us = duration_us(r);
-	count_output(r, m);
-	deliver(r, m);
-	r->phase = RUN_DEAD;
+	r->result.duration_us = duration_us(r);
+	count_output(r, &r->result);
+	explain(r, lookup_new(r), RUN_DEAD);
 }
 
 void run_not_executed(struct run *r, int errnum)
 {
 	const char *what = r->ask.script != NULL ? r->cs->shell : r->ask.argv.v[0];
-	struct warden_result m = {.exit_code =
-					  errnum == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE};
 
-	explain_exec(r, what, errnum, &m);
-	finish_without_process(r, &m);
+	r->result = (struct warden_result){.exit_code = errnum == ENOENT ? CODE_NOT_FOUND
+									 : CODE_NOT_EXECUTABLE};
+	explain_exec(r, what, errnum, &r->result);
+	finish_without_process(r);
 }
 
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before)
 {
-	struct warden_result m = {.exit_code = (uint32_t)status};
-
-	env_changes(env_before, &r->cs->memory->env, &m.env_changed);
-	finish_without_process(r, &m);
+	r->result = (struct warden_result){.exit_code = (uint32_t)status};
+	env_changes(env_before, &r->cs->memory->env, &r->result.env_changed);
+	finish_without_process(r);
 }

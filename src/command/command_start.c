@@ -6,7 +6,6 @@
 #include "link/peer.h"
 #include "shell/alias.h"
 #include "shell/builtins.h"
-#include "shell/session_root.h"
 #include "shell/shell.h"
 #include "spawn/spawn.h"
 #include <errno.h>
@@ -276,37 +275,67 @@ static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct 
 	return code;
 }
 
-/* Ends a command whose program cannot be executed. A directory that cannot be entered is the reason
- * to report first, as at a real exec. */
-static void not_found(struct run *r, int e)
+/* True: a lookup was not answered, or its directory cannot be entered, which is the reason to
+ * report first, as at a real exec. The command is over. */
+static bool cannot_enter(struct run *r, const struct lookup *q)
 {
 	struct err err = {0};
 
-	errno = root_dir(r->cs->root_fd, r->cwd);
-	if (errno == 0 && !proc_ending(r->cs->init_pid)) {
-		run_not_executed(r, e);
+	if (q == NULL) {
+		err_set(&err, E_UNAVAILABLE, "workspace",
+			"the session's file system does not answer; try again later");
+	} else {
+		errno = q->enter.errnum;
+		if (errno == 0 && (q->errnum == 0 || !proc_ending(r->cs->init_pid)))
+			return false;
+		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+	}
+	run_refuse(r, &err);
+	return true;
+}
+
+static void execute(struct run *r, struct lookup *q);
+
+static void on_target(struct run *r, struct lookup *q)
+{
+	if (cannot_enter(r, q))
+		return;
+	if (q->errnum != 0) {
+		run_not_executed(r, q->errnum);
 		return;
 	}
-	err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
-	run_refuse(r, &err);
+	exec_initial_redirect(r->initial, take(q->initial));
+	execute(r, NULL);
+}
+
+static void look_for_target(struct run *r)
+{
+	const struct exec_initial_ask ask = exec_initial_target(r->initial);
+	struct lookup *q = lookup_new(r);
+
+	lookup_find(q, &ask);
+	start_deadline(r);
+	run_look(r, q, RUN_LOOKING, on_target);
 }
 
 /* The gate has answered. */
-static void execute(struct run *r)
+static void execute(struct run *r, struct lookup *q)
 {
 	struct err err = {0};
 	int fd = -1, code;
 
 	code = exec_initial_apply(r->initial, &r->start.path, &r->start.argv, &fd, &err);
+	if (code > 0) {
+		look_for_target(r);
+		return;
+	}
 	if (code == 0)
 		code = ask_leader(r, &r->start, fd, &err);
 	msg_done(MSG_init_spawn, &r->start);
-	if (code < 0)
+	if (code < 0) {
 		run_refuse(r, &err);
-	else if (code > 0)
-		not_found(r, code);
-	if (code != 0)
 		return;
+	}
 	r->phase = RUN_STARTING;
 	r->listen = watch_timer(r->cs->loop, on_listen, r);
 	watch_after(r->listen, LISTEN_MS);
@@ -319,49 +348,49 @@ static void on_answer(struct gate_case *k, void *arg)
 {
 	struct run *r = arg;
 
-	r->answered = true;
+	r->then = execute;
 	r->phase = RUN_HELD;
 }
 
-static void start_process(struct run *r)
+static void on_found(struct run *r, struct lookup *q)
 {
 	const struct gate_waiter waiter = {&r->cs->asker, on_answer, r};
+
+	if (cannot_enter(r, q))
+		return;
+	if (q->errnum != 0) {
+		run_not_executed(r, q->errnum);
+		return;
+	}
+	r->initial = take(q->initial);
+	if (exec_initial_decide(r->initial, r->cs->gate, &waiter) == GATE_PENDING) {
+		r->phase = RUN_ASKING;
+		start_deadline(r);
+	} else {
+		execute(r, NULL);
+	}
+}
+
+static void start_process(struct run *r, struct lookup *q)
+{
 	const struct init_spawn *sp = &r->start;
 	/* The policy sees the client's script without our text before it. */
 	char *script[] = {NULL, (char[]){"-c"}, r->ask.script};
 	const struct strv shown = {script, ARRAY_LEN(script)};
-	struct err err = {0};
-	int e;
 
-	if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
-		run_not_executed(r, ENAMETOOLONG);
-		return;
-	}
-	if (loop_room(r->cs->loop, &err) < 0) {
-		run_refuse(r, &err);
-		return;
-	}
 	build_spawn(r, &r->start);
 	script[0] = sp->argv.v[0];
 	const struct exec_initial_ask ask = {.path = sp->path,
-					     .cwd = r->cwd,
 					     .search = strv_env_get(&sp->env, "PATH"),
 					     .argv = r->ask.script != NULL ? &shown : &sp->argv,
 					     .command_id = r->ask.command_id,
 					     .request_id = r->ask.request_id};
 
-	e = exec_initial_find(r->cs->looker, &ask, &r->initial);
-	if (e != 0) {
-		not_found(r, e);
-	} else if (exec_initial_decide(r->initial, r->cs->gate, &waiter) == GATE_PENDING) {
-		r->phase = RUN_ASKING;
-		start_deadline(r);
-	} else {
-		execute(r);
-	}
+	lookup_find(q, &ask);
+	run_look(r, q, RUN_LOOKING, on_found);
 }
 
-static void run_builtin(struct run *r)
+static void run_builtin(struct run *r, struct lookup *q)
 {
 	struct builtin_call call = {.memory = r->cs->memory,
 				    .root_fd = r->cs->root_fd,
@@ -372,14 +401,56 @@ static void run_builtin(struct run *r)
 	struct strv before = {0};
 	int status;
 
+	if (q == NULL) {
+		cannot_enter(r, q);
+		return;
+	}
+	if (r->cs->walker != NULL)
+		call.enter = &q->enter;
 	strv_copy(&before, &r->cs->memory->env);
 	status = builtin_run(&call);
-	stream_append(&r->out[0].stream, call.out.data, call.out.len);
-	stream_append(&r->out[1].stream, call.err.data, call.err.len);
+	if (call.asks) {
+		struct lookup *next = lookup_new(r);
+
+		next->enter = q->enter;
+		q->enter = (struct root_enter){0};
+		run_look(r, next, RUN_LOOKING, run_builtin);
+	} else {
+		stream_append(&r->out[0].stream, call.out.data, call.out.len);
+		stream_append(&r->out[1].stream, call.err.data, call.err.len);
+		run_finish_builtin(r, status, &before);
+	}
 	buf_done(&call.out);
 	buf_done(&call.err);
-	run_finish_builtin(r, status, &before);
 	strv_done(&before);
+}
+
+static void enter_builtin(struct run *r, struct lookup *q)
+{
+	if (!cannot_enter(r, q))
+		run_builtin(r, q);
+}
+
+/* The program or the directory of a new command is looked up. */
+static void look_first(struct run *r)
+{
+	const bool builtin = r->ask.script == NULL && builtin_is(&r->ask.argv);
+	struct lookup *q;
+	struct err err = {0};
+
+	if (!builtin && loop_room(r->cs->loop, &err) < 0) {
+		run_refuse(r, &err);
+		return;
+	}
+	q = lookup_new(r);
+	if (r->ask.cwd != NULL)
+		lookup_enter(q, r->cwd);
+	if (r->cs->walker != NULL)
+		start_deadline(r);
+	if (builtin)
+		run_look(r, q, RUN_LOOKING, enter_builtin);
+	else
+		start_process(r, q);
 }
 
 void run_start(struct run *r)
@@ -387,8 +458,8 @@ void run_start(struct run *r)
 	struct commands *cs = r->cs;
 	struct err err = {0};
 
-	if (r->answered) {
-		execute(r);
+	if (r->then != NULL) {
+		run_go_on(r);
 		return;
 	}
 	cs->started++;
@@ -401,12 +472,9 @@ void run_start(struct run *r)
 	if (r->ask.script == NULL && r->ask.argv.n == 0) {
 		err_set(&err, E_BAD_REQUEST, "command", "there is nothing to execute");
 		run_refuse(r, &err);
-	} else if (r->ask.cwd != NULL && (errno = root_dir(cs->root_fd, r->cwd)) != 0) {
-		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
-		run_refuse(r, &err);
-	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {
-		run_builtin(r);
+	} else if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
+		run_not_executed(r, ENAMETOOLONG);
 	} else {
-		start_process(r);
+		look_first(r);
 	}
 }

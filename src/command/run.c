@@ -29,6 +29,8 @@ static void free_run(struct commands *cs, struct run *r)
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
+	run_drop_lookup(r);
+	watch_free(r->patience);
 	if (r->spawn != 0)
 		run_spawn_over(r, !r->orphaned && !rests);
 	if (rests)
@@ -47,6 +49,8 @@ static void free_run(struct commands *cs, struct run *r)
 	strv_done(&r->dropped);
 	strv_done(&r->background);
 	captured_done(&r->captured);
+	msg_done(MSG_warden_result, &r->result);
+	free(r->missing);
 	free(r->privileged);
 	free(r->limit);
 	free(r->line);
@@ -214,14 +218,15 @@ void run_kill(struct run *r, const struct warden_kill *m)
 {
 	const int sig = (int)m->signal;
 
-	if (r->phase == RUN_ENDING || sig <= 0 || sig >= _NSIG)
+	if (r->phase >= RUN_ENDING || sig <= 0 || sig >= _NSIG)
 		return;
 	if (m->client_gone)
 		run_unbind(r);
 	if (sig == SIGKILL || m->grace_ms > 0)
 		r->why = m->client_gone ? WHY_CLIENT_GONE : WHY_KILL;
-	if (r->phase == RUN_ASKING && (r->why != WHY_ITSELF || sig == SIGTERM || sig == SIGINT ||
-				       sig == SIGHUP || sig == SIGQUIT)) {
+	if ((r->phase == RUN_ASKING || r->phase == RUN_LOOKING) &&
+	    (r->why != WHY_ITSELF || sig == SIGTERM || sig == SIGINT || sig == SIGHUP ||
+	     sig == SIGQUIT)) {
 		run_give_up(r, r->why != WHY_ITSELF ? r->why : WHY_KILL, sig);
 		return;
 	}
@@ -281,6 +286,8 @@ void run_kill_all(struct commands *cs)
 			r->why = WHY_SESSION_END;
 		else if (r->phase == RUN_RUNNING)
 			run_begin_kill(r, WHY_SESSION_END);
+		else if (r->phase == RUN_EXPLAINING)
+			run_hurry(r);
 		else if (r->phase == RUN_KEPT)
 			r->phase = RUN_DEAD; /* the end of the session kills its processes */
 	}

@@ -18,16 +18,19 @@
 #include "event/recorder.h"
 #include "exec/exec.h"
 #include "shell/capture_in.h"
+#include "shell/session_root.h"
 #include "shell/shell_memory.h"
 
 enum run_phase {
 	RUN_HELD,     /* waits for its start, or for room in the journal */
+	RUN_LOOKING,  /* a lookup of its program or directory is under way */
 	RUN_ASKING,   /* its initial exec waits for an approver's answer */
 	RUN_STARTING, /* init was asked */
 	RUN_RUNNING,
-	RUN_ENDING, /* the tree is being killed; the result waits for the leader */
-	RUN_KEPT,   /* has its result; background processes live on, and their output is read */
-	RUN_DEAD,   /* over; closed and freed at the end of the turn, after its messages are sent */
+	RUN_ENDING,	/* the tree is being killed; the result waits for the leader */
+	RUN_EXPLAINING, /* it is over; a lookup for its result is under way */
+	RUN_KEPT,	/* has its result; background processes live on, and their output is read */
+	RUN_DEAD, /* over; closed and freed at the end of the turn, after its messages are sent */
 };
 enum run_why {
 	WHY_ITSELF,
@@ -38,6 +41,10 @@ enum run_why {
 	WHY_LIMIT,
 	WHY_LEADER
 };
+
+struct lookup;
+/* q: the answers, borrowed; NULL: the session's file system does not answer. */
+typedef void looked_fn(struct run *r, struct lookup *q);
 
 struct run {
 	TAILQ_ENTRY(run) next;
@@ -54,8 +61,10 @@ struct run {
 	uint32_t spawn;		      /* its number; 0: none */
 	struct exec_initial *initial; /* NULL: not found, or not looked for */
 	struct init_spawn start;      /* what the leader is to do; empty once it was asked */
-	bool answered;		      /* the gate has answered, after a while */
-	struct watch *deadline, *retry, *listen;
+	struct lookup *look;	      /* under way; NULL: none */
+	struct lookup *looked;	      /* its answers, until then is called */
+	looked_fn *then; /* after the lookup, or the gate's answer; NULL: neither came */
+	struct watch *deadline, *retry, *listen, *patience;
 	int64_t give_up_us;
 	unsigned rounds;
 	struct tree_root root; /* the leader */
@@ -80,6 +89,9 @@ struct run {
 	bool began, exited, empty;
 	struct leader_exit end;
 	struct strv background;
+	struct warden_result result; /* while it is made */
+	char *missing;		     /* the program that was not found; NULL: none */
+	enum run_phase after;	     /* EXPLAINING: what comes next */
 	bool tell_started, tell_output, tell_taken;
 };
 TAILQ_HEAD(run_list, run);
@@ -112,6 +124,7 @@ struct commands {
 	struct exec_control *control; /* NULL: execs are not watched */
 	struct exec_looker *looker;
 	const struct workspace_names *names; /* of the workspace */
+	struct walker *walker;		     /* makes the calls that may hang; NULL: none does */
 	struct capture_in *captures;
 	/* What the owner does with the session. */
 	bool closed;   /* it ends: no command is accepted */
@@ -176,6 +189,39 @@ void run_finish_builtin(struct run *r, int status, const struct strv *env_before
 /* How execs of all commands have ended so far. */
 struct exec_counts commands_exec_counts(const struct commands *cs);
 
-/* similar.c: adds absolute paths of programs with a name like the one that was not found, at most
- * one of each directory in which it was looked for and which the policy lets be listed. */
-void similar_programs(const struct run *r, const char *missing, struct strv *out);
+/* ---- lookup.c, similar.c: questions about the session's files ---- */
+
+/* Questions, and the answers to those that are asked. It is independent of its command, which may
+ * be over before a file system answers. */
+struct lookup {
+	struct strv texts; /* owns what is lent below */
+	struct walk *walk; /* NULL: not under way */
+	int root_fd;
+	struct gate *gate; /* NULL: the session's names are not shown */
+	struct exec_looker *looker;
+	bool lent; /* the looker */
+	const char *cwd;
+	struct root_enter enter;      /* may this directory be entered? */
+	struct exec_initial_ask find; /* which program is this? Without a path: not asked */
+	struct strv find_argv;
+	int errnum; /* of finding it; then enter is about cwd, if it was not asked */
+	struct exec_initial *initial;
+	const char *missing, *search; /* which programs have a similar name? NULL: not asked */
+	struct strv similar;
+};
+struct lookup *lookup_new(const struct run *r);
+void lookup_enter(struct lookup *q, const char *path);
+void lookup_find(struct lookup *q, const struct exec_initial_ask *ask);
+void lookup_similar(struct lookup *q, const struct run *r, const char *missing);
+/* Takes the lookup. Where nothing can hang, then is called at once. Else the command is in this
+ * phase until the lookup is over, or for a limited time. A command that was LOOKING is then HELD:
+ * run_start_held calls then. */
+void run_look(struct run *r, struct lookup *q, enum run_phase phase, looked_fn *then);
+void run_take_lookups(struct commands *cs); /* that are over */
+void run_go_on(struct run *r);		    /* calls then */
+void run_hurry(struct run *r);		    /* EXPLAINING: the result is delivered now */
+void run_drop_lookup(struct run *r);	    /* and its answers; there may be none */
+
+/* Adds absolute paths of programs with a name like the one that was not found, at most one of each
+ * directory in which it was looked for and which the policy lets be listed. */
+void similar_programs(struct lookup *q);

@@ -24,6 +24,24 @@ int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])
 	return caller_read(*(const pid_t *)arg, page, out, EXEC_PAGE);
 }
 
+#define PAGE_PRESENT (UINT64_C(1) << 63) /* in an entry of /proc/PID/pagemap */
+
+int caller_loaded_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])
+{
+	struct caller_pages *c = arg;
+	const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t entry = 0;
+
+	if (c->pagemap < 0)
+		c->pagemap = caller_open(c->tid, "pagemap", O_RDONLY);
+	if (c->pagemap < 0 ||
+	    pread(c->pagemap, &entry, sizeof(entry), (off_t)(page / size * sizeof(entry))) !=
+		    sizeof(entry) ||
+	    (entry & PAGE_PRESENT) == 0)
+		return EAGAIN;
+	return caller_read(c->tid, page, out, EXEC_PAGE);
+}
+
 int caller_open(pid_t tid, const char *name, int flags)
 {
 	char path[64];

@@ -55,6 +55,12 @@ void exec_case_free(struct exec_control *c, struct exec_case *k)
 {
 	gate_gone(c->setup.gate, &k->gate);
 	LIST_REMOVE(k, link);
+	exec_case_dispose(k);
+}
+
+void exec_case_dispose(struct exec_case *k)
+{
+	walks_drop(k);
 	mem_cleanup_fd(&k->pidfd);
 	args_done(&k->args);
 	image_done(&k->image);
@@ -81,59 +87,6 @@ struct exec_case *exec_case_find(struct exec_control *c, pid_t tid)
 		if (k->tid == tid)
 			return k;
 	return NULL;
-}
-
-/* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
- * kernel would give. */
-static int read_case(struct exec_case *k)
-{
-	const struct seccomp_data *call = &k->notif.data;
-	const bool at = call->nr == SYS_execveat;
-	const __u64 *arg = call->args + (at ? 1 : 0);
-	struct image_name name = {.tid = k->tid,
-				  .dirfd = at ? (int)call->args[0] : AT_FDCWD,
-				  .flags = at ? (unsigned)call->args[4] : 0};
-	cleanup_buf struct buf path = {0};
-	char cwd[PATH_MAX];
-	struct args_memory m;
-	struct proc_ids ids;
-	int r;
-
-	if (proc_ids(k->tid, &ids) != 0)
-		return EPERM;
-	k->pid = ids.pid;
-	k->ppid = ids.ppid;
-	if (caller_link(k->tid, "cwd", cwd) != 0)
-		return EPERM;
-	k->cwd = mem_strdup(cwd);
-	args_memory_init(&m, caller_page, &k->tid);
-	r = args_string(&m, arg[0], PATH_MAX, &path);
-	if (r == E2BIG)
-		return ENAMETOOLONG;
-	if (r == 0) {
-		k->image.op.exec.path = k->path = buf_take(&path);
-		r = args_read(&m, arg[1], &k->args);
-	}
-	if (r != 0) /* the kernel's own errno, or EPERM */
-		return r == EFAULT || r == E2BIG ? r : EPERM;
-	name.path = k->path;
-	name.cwd = k->cwd;
-	return program_cache_resolve(k->control->programs, &name, &k->args, &k->image);
-}
-
-/* Looks up the target of a redirect in the caller's root. 0 or an errno. */
-static int find_target(struct exec_case *k)
-{
-	const struct image_name name = {
-		.tid = k->tid, .path = k->gate.verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
-	struct image found;
-	int r = program_cache_resolve(k->control->programs, &name, &k->args, &found);
-
-	if (r != 0)
-		return r;
-	image_done(&k->target);
-	k->target = found;
-	return 0;
 }
 
 static void answer(struct exec_control *c, struct exec_case *k, int errnum)
@@ -245,15 +198,26 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	answer(c, k, 0);
 }
 
+/* r: of finding the target. */
+static void redirect(struct exec_control *c, struct exec_case *k, int r)
+{
+	if (r == EXEC_FAR && walks_start(c, k, true))
+		return;
+	if (r == 0)
+		let_go(c, k);
+	else
+		refuse(c, k, r == EXEC_FAR ? GATE_WHY_NO_ANSWER : GATE_WHY_UNVERIFIABLE);
+}
+
 static void apply(struct exec_control *c, struct exec_case *k)
 {
 	const struct verdict *v = &k->gate.verdict;
 
 	if (!verdict_allows(v))
 		refuse(c, k, GATE_WHY_POLICY);
-	else if (verdict_redirects(v) && (v->target == NULL || find_target(k) != 0))
-		refuse(c, k, GATE_WHY_UNVERIFIABLE);
-	else if (!verdict_redirects(v) && k->image.swappable && !c->loader_any)
+	else if (verdict_redirects(v))
+		redirect(c, k, v->target != NULL ? exec_case_find_target(k, c->programs) : ENOENT);
+	else if (k->image.swappable && !c->loader_any)
 		refuse(c, k, GATE_WHY_REPLACEABLE);
 	else
 		let_go(c, k);
@@ -327,6 +291,26 @@ static void let_pass(struct exec_control *c, pid_t pid, uint64_t id, bool traced
 	listener_send(c->listener, id, room ? 0 : EACCES);
 }
 
+/* r: of exec_case_read. */
+static void take_read(struct exec_control *c, struct exec_case *k, int r)
+{
+	if (r == EXEC_FAR && walks_start(c, k, false))
+		return;
+	if (r == 0) {
+		decide(c, k);
+	} else if (!listener_valid(c->listener, k->notif.id)) {
+		let_fail(c, k, r);
+	} else {
+		find_actor(c, k);
+		if (r == EPERM || r == EXEC_FAR) {
+			refuse(c, k, r == EPERM ? GATE_WHY_UNREADABLE : GATE_WHY_NO_ANSWER);
+		} else {
+			commands_note_failure(c, k, r);
+			let_fail(c, k, r);
+		}
+	}
+}
+
 static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 {
 	struct exec_case *k = exec_case_find(c, (pid_t)n->pid);
@@ -336,7 +320,8 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 	if (k != NULL && k->state == CASE_INJECTED) {
 		/* The injected call executes the target, which is compared like any program. */
 		k->notif.id = n->id;
-		if (find_target(k) != 0) {
+		r = exec_case_find_target(k, c->programs);
+		if (r != 0 && r != EXEC_FAR) { /* else it was found before the first stop */
 			listener_send(c->listener, n->id, EACCES);
 			return;
 		}
@@ -360,18 +345,32 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 	}
 	k = exec_case_add(c, n, CASE_READ);
 	k->seized = seized;
-	r = read_case(k);
-	if (r == 0) {
-		decide(c, k);
-	} else if (!listener_valid(c->listener, n->id)) {
-		let_fail(c, k, r);
-	} else {
-		find_actor(c, k);
-		if (r == EPERM) {
-			refuse(c, k, GATE_WHY_UNREADABLE);
+	take_read(c, k, exec_case_read(k, c->programs));
+}
+
+/* A walk is over, or has had its time. */
+static void look_at_walks(struct exec_control *c)
+{
+	const int64_t late_us = now_us() - WALK_MS * 1000;
+	struct exec_case *k, *next;
+	bool target;
+	int r;
+
+	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
+		next = LIST_NEXT(k, link);
+		if (k->state != CASE_WALKING)
+			continue;
+		if (!walks_take(c, k, &r, &target)) {
+			if (k->walk_us > late_us)
+				continue;
+			find_actor(c, k);
+			refuse(c, k, GATE_WHY_NO_ANSWER);
+		} else if (!target) {
+			k->state = CASE_READ;
+			take_read(c, k, r);
 		} else {
-			commands_note_failure(c, k, r);
-			let_fail(c, k, r);
+			k->state = CASE_READ;
+			redirect(c, k, r);
 		}
 	}
 }
@@ -446,7 +445,8 @@ static size_t under_way(void *arg, struct pollfd *p, size_t room, int *timeout_m
 	LIST_FOREACH (k, &c->cases, link) {
 		if (k->state == CASE_PARKED && n < room)
 			p[n++] = (struct pollfd){k->pidfd, POLLIN, 0};
-		if (k->seized || k->state == CASE_DEFERRED || k->state == CASE_DECIDED)
+		if (k->seized || k->state == CASE_DEFERRED || k->state == CASE_DECIDED ||
+		    k->state == CASE_WALKING)
 			*timeout_ms = SETTLE_MS;
 	}
 	return n;
@@ -462,6 +462,7 @@ static void turn(struct listener *l, void *arg)
 		ensure(errno == EAGAIN);
 	stops_reap(c);
 	gate_resume(c->setup.gate, &c->asker);
+	look_at_walks(c);
 	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
 		struct pollfd p = {k->pidfd, POLLIN, 0};
 
@@ -491,8 +492,10 @@ static void end(void *arg)
 	struct exec_control *c = arg;
 	struct exec_case *k;
 
-	LIST_FOREACH (k, &c->cases, link)
+	LIST_FOREACH (k, &c->cases, link) {
 		gate_gone(c->setup.gate, &k->gate);
+		walks_drop(k); /* it would wake the listener */
+	}
 	actor_table_disown(c->setup.actors, gettid());
 }
 
@@ -522,6 +525,8 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->actors = actor_reader_new(s->actors);
 	c->asker = (struct gate_asker){wake, c};
 	c->programs = exec_looker_new(s->root, s->names);
+	if (s->walker != NULL)
+		exec_looker_stay_near(c->programs);
 	LIST_INIT(&c->cases);
 	LIST_INIT(&c->loading);
 	c->programs->for_kernel = s->wants != NULL;

@@ -21,6 +21,13 @@ struct exec_looker;
  */
 struct exec_looker *exec_looker_new(int root_fd, const struct workspace_names *names);
 void exec_looker_free(struct exec_looker *l); /* NULL is fine */
+/* From now on it finds only programs for which it asks no file system that may not answer. */
+void exec_looker_stay_near(struct exec_looker *l);
+/* For a walk: one that finds every program, and may hang; then it is given back. */
+struct exec_looker *exec_looker_lend(struct exec_looker *l);
+void exec_looker_return(struct exec_looker *l, struct exec_looker *lent);
+
+#define EXEC_FAR 0x10000 /* above every errno: the answer needs calls that may hang */
 
 struct exec_initial;
 struct exec_initial_ask {
@@ -31,10 +38,12 @@ struct exec_initial_ask {
 	const char *command_id;	 /* may be NULL */
 	const char *request_id;	 /* may be NULL; borrowed for the life of the result */
 };
-/* Which program the kernel would load. 0, or the errno that it would give. A program that cannot be
- * read is found, and denied; with exact it is EPERM. */
+/* Which program the kernel would load. 0, or the errno that it would give; or EXEC_FAR. A program
+ * that cannot be read is found, and denied; with exact it is EPERM. */
 int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 		      struct exec_initial **out);
+/* Found by a walk: belongs to this looker from now on, which remembers its program. */
+void exec_initial_adopt(struct exec_initial *i, struct exec_looker *l);
 void exec_initial_free(struct exec_initial *i); /* NULL is fine */
 const struct op *exec_initial_op(const struct exec_initial *i);
 /* Asks the gate, which is borrowed from now on. */
@@ -45,9 +54,13 @@ void exec_initial_gone(struct exec_initial *i);
 /* After the answer: changes path and argv to what must be executed so that it is what was decided:
  * by a path that always leads to the same file, else by the program's descriptor (*fd, borrowed;
  * -1: by path), with what a script's first line adds to argv. 0; or an errno: what it is redirected
- * to cannot be executed; or a negative code: it is denied, and its event is written. */
+ * to cannot be executed; or EXEC_FAR: that is to be found by a walk, and given to
+ * exec_initial_redirect before the next try; or a negative code: it is denied, and its event is
+ * written. */
 int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, int *fd,
 		       struct err *err);
+struct exec_initial_ask exec_initial_target(const struct exec_initial *i); /* strings borrowed */
+void exec_initial_redirect(struct exec_initial *i, struct exec_initial *target); /* takes it */
 /* Writes its event; pids are 0 where execs are not watched. */
 void exec_initial_settle(const struct exec_initial *i, pid_t pid, pid_t ppid);
 
@@ -55,6 +68,7 @@ void exec_initial_settle(const struct exec_initial *i, pid_t pid, pid_t ppid);
 
 struct exec_control;
 struct exec_wants; /* bpf/exec_wants.h */
+struct walker;	   /* walk/walker.h */
 
 struct exec_setup {
 	struct gate *gate;	    /* borrowed */
@@ -67,6 +81,8 @@ struct exec_setup {
 	/* The kernel's exec check of this session; NULL: execs are compared at their stop.
 	 * Borrowed. */
 	struct exec_wants *wants;
+	/* Makes the calls that may hang; NULL: no file system of the session does. Borrowed. */
+	struct walker *walker;
 };
 /* Blocks SIGCHLD in the calling thread: called before there are other threads. */
 int exec_control_open(const struct exec_setup *s, struct exec_control **out, struct err *err);

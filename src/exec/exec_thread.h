@@ -4,6 +4,7 @@
 #include "bpf/exec_wants.h"
 #include "exec/exec.h"
 #include "exec/program_cache.h"
+#include "walk/walker.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
@@ -16,6 +17,7 @@
 
 enum case_state {
 	CASE_DEFERRED, /* looked at when another exec of its process is over */
+	CASE_WALKING,  /* a walk looks for its program */
 	CASE_READ,     /* being decided */
 	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
 	CASE_DECIDED,  /* allowed; let go when another exec is over */
@@ -37,7 +39,9 @@ struct exec_case {
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;
-	int64_t full_us; /* DECIDED: waits since then for room in the kernel's map; else 0 */
+	struct exec_walk *walk; /* WALKING; else NULL */
+	int64_t walk_us;	/* it began */
+	int64_t full_us;	/* DECIDED: waits since then for room in the kernel's map; else 0 */
 	uint64_t latency_us;
 	struct args args;
 	struct image image;
@@ -124,9 +128,25 @@ void stops_reap(struct exec_control *c);
 /* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
 void stops_settle(struct exec_control *c);
 
+/* ---- exec_walks.c; on the listener's thread ---- */
+
+/* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; EXEC_FAR: read it by a
+ * walk; else the errno that the kernel would give. */
+int exec_case_read(struct exec_case *k, struct exec_looker *programs);
+/* Looks up the target of a redirect in the caller's root. 0, an errno or EXEC_FAR. */
+int exec_case_find_target(struct exec_case *k, struct exec_looker *programs);
+/* Reads the case by a walk, or with target only finds the target. False: no thread can be had. */
+bool walks_start(struct exec_control *c, struct exec_case *k, bool target);
+/* True: the walk is over, and *r is what it found out. */
+bool walks_take(struct exec_control *c, struct exec_case *k, int *r, bool *target);
+void walks_drop(struct exec_case *k); /* gives its walk up, if it has one */
+
 /* ---- control.c ---- */
 
-/* It is in no list yet. */
+/* Frees what the case has, and the case; it is in no list. */
+void exec_case_dispose(struct exec_case *k);
+
+/* In no list yet. */
 struct exec_case *exec_case_new(struct exec_control *c, const struct seccomp_notif *n,
 				enum case_state state);
 void exec_case_free(struct exec_control *c, struct exec_case *k); /* also out of its list */

@@ -50,6 +50,19 @@ void image_done(struct image *im)
 	*im = (struct image){.fd = -1};
 }
 
+void image_hold_path(struct image *im)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", im->fd);
+	fd = im->fd >= 0 ? open(name, O_PATH | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	close(im->fd);
+	im->fd = fd;
+}
+
 /* ---- opening ---- */
 
 static bool may_execute(int fd)

@@ -47,6 +47,9 @@ int image_resolve(int root, const struct image_name *name, const struct args *ar
  * What was cut is missing: all behind the head, or behind argv0. */
 void image_new_argv(const struct image *im, const char *argv0, const struct args *args,
 		    struct buf *out);
+/* Holds the program by an O_PATH descriptor: a close() of a file that was opened for reading asks
+ * the file system's server. */
+void image_hold_path(struct image *im);
 /* Fills argv and op, which names files of the workspace by their canonical paths. names may be
  * NULL.
  */

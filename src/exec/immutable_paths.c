@@ -148,11 +148,14 @@ bool immutable_path(struct immutable_paths *n, int root, const char *path)
 	    fstatfs(root, &fs) == 0 && fs.f_type == TMPFS_MAGIC && is_shut(st.st_dev))
 		n->shut = st.st_dev;
 	if (!n->looked) {
+		struct statx work; /* its server, which may not answer, is not asked */
+
 		n->looked = true;
-		if (fstatat(root, WORKSPACE, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISDIR(st.st_mode)) {
-			n->work_dev = st.st_dev;
-			n->work_ino = st.st_ino;
+		if (statx(root, WORKSPACE, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+			  STATX_TYPE | STATX_INO, &work) == 0 &&
+		    S_ISDIR(work.stx_mode)) {
+			n->work_dev = makedev(work.stx_dev_major, work.stx_dev_minor);
+			n->work_ino = work.stx_ino;
 		}
 	}
 	if (!walk_path(n, root, path))

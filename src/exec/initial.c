@@ -19,11 +19,11 @@ struct exec_initial {
 	struct exec_looker *looker; /* borrowed */
 	struct gate *gate;	    /* borrowed; NULL: not asked yet */
 	char *cwd;
-	struct strv argv;     /* what the policy sees */
-	bool by_shell;	      /* argv[0] and argv[1] have taken the place of argv[0] */
-	bool unreadable;      /* it is there, and cannot be read */
-	struct image program; /* what is asked for */
-	struct image target;  /* what that is redirected to */
+	struct strv argv;	     /* what the policy sees */
+	bool by_shell;		     /* argv[0] and argv[1] have taken the place of argv[0] */
+	bool unreadable;	     /* it is there, and cannot be read */
+	struct image program;	     /* what is asked for */
+	struct exec_initial *target; /* what that is redirected to; NULL: not looked for */
 	int64_t began_us;
 	uint64_t latency_us; /* until the answer */
 	struct gate_case k;
@@ -89,7 +89,7 @@ int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 	int e;
 
 	i->looker = l;
-	i->program.fd = i->target.fd = -1;
+	i->program.fd = -1;
 	i->began_us = clock_mono_us(&clock_system);
 	i->cwd = mem_strdup(ask->cwd);
 	strv_copy(&i->argv, ask->argv);
@@ -112,6 +112,23 @@ int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 	return 0;
 }
 
+void exec_initial_adopt(struct exec_initial *i, struct exec_looker *l)
+{
+	i->looker = l;
+	program_cache_learn(l, i->program.called, &i->program);
+}
+
+void exec_initial_redirect(struct exec_initial *i, struct exec_initial *target)
+{
+	i->target = target;
+}
+
+struct exec_initial_ask exec_initial_target(const struct exec_initial *i)
+{
+	return (struct exec_initial_ask){
+		.path = i->k.verdict.target, .cwd = i->cwd, .exact = true, .argv = &i->argv};
+}
+
 void exec_initial_free(struct exec_initial *i)
 {
 	if (i == NULL)
@@ -119,7 +136,7 @@ void exec_initial_free(struct exec_initial *i)
 	if (i->gate != NULL)
 		gate_gone(i->gate, &i->k);
 	image_done(&i->program);
-	image_done(&i->target);
+	exec_initial_free(i->target);
 	strv_done(&i->argv);
 	free(i->cwd);
 	free(i);
@@ -203,16 +220,19 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 		       struct err *err)
 {
 	const bool redirects = verdict_redirects(&i->k.verdict);
-	const struct image *im = redirects ? &i->target : &i->program;
+	const struct exec_initial_ask target = exec_initial_target(i);
+	const struct image *im = &i->program;
 
 	i->latency_us = (uint64_t)(clock_mono_us(&clock_system) - i->began_us);
 	if (!verdict_allows(&i->k.verdict))
 		return deny(i, err);
 	if (redirects) {
-		const int e = look_at(i, i->k.verdict.target, &i->target);
+		const int e =
+			i->target == NULL ? exec_initial_find(i->looker, &target, &i->target) : 0;
 
 		if (e != 0)
 			return e;
+		im = &i->target->program;
 	}
 	if (im->swappable && policy_restricts(gate_policy(i->gate), OP_EXEC)) {
 		gate_refuse(&i->k, GATE_WHY_REPLACEABLE);

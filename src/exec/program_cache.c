@@ -3,10 +3,15 @@
 #include "base/fdio.h"
 #include "base/fnv.h"
 #include "base/mem.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20 /* Linux 5.12: no call to the file system; EAGAIN if it needs one */
+#endif
 
 static void forget(struct known *k)
 {
@@ -24,6 +29,27 @@ struct exec_looker *exec_looker_new(int root_fd, const struct workspace_names *n
 	return p;
 }
 
+void exec_looker_stay_near(struct exec_looker *p)
+{
+	p->near = true;
+}
+
+struct exec_looker *exec_looker_lend(struct exec_looker *p)
+{
+	struct exec_looker *lent =
+		p->spare != NULL ? take(p->spare) : exec_looker_new(p->root, p->workspace);
+
+	lent->lent = true;
+	lent->for_kernel = p->for_kernel;
+	return lent;
+}
+
+void exec_looker_return(struct exec_looker *p, struct exec_looker *lent)
+{
+	exec_looker_free(p->spare);
+	p->spare = lent;
+}
+
 void exec_looker_free(struct exec_looker *p)
 {
 	if (p == NULL)
@@ -31,6 +57,7 @@ void exec_looker_free(struct exec_looker *p)
 	for (size_t i = 0; i < PROGRAM_CACHE_MAX; i++)
 		forget(&p->known[i]);
 	immutable_paths_done(&p->names);
+	exec_looker_free(p->spare);
 	free(p);
 }
 
@@ -102,13 +129,34 @@ static void remember(struct exec_looker *p, const char *path, const struct image
 	k->resolved = mem_strdup(im->chain.v[0]);
 }
 
+void program_cache_learn(struct exec_looker *p, const char *path, const struct image *im)
+{
+	if (path[0] == '/' && im->fd >= 0)
+		remember(p, path, im);
+}
+
+/* A plain path: 0, or the errno of one that is missing, as far as the kernel's cache of names
+ * tells. Names in /proc and /dev may be the caller's own, see image.c. */
+static int missing(const struct exec_looker *p, const char *path)
+{
+	cleanup_fd int fd = -1;
+
+	if (strncmp(path, "/proc", 5) == 0 || strncmp(path, "/dev", 4) == 0)
+		return 0;
+	fd = fdio_openat2(p->root, path, O_PATH, RESOLVE_IN_ROOT | RESOLVE_CACHED);
+	return fd < 0 && (errno == ENOENT || errno == ENOTDIR) ? errno : 0;
+}
+
 int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			  const struct args *args, struct image *out)
 {
 	const bool plain = name->path[0] == '/' && name->flags == 0;
 
 	if (!plain || !recall(p, name->path, out)) {
-		const int r = image_resolve(p->root, name, args, &p->names, out);
+		int r = p->near && plain ? missing(p, name->path) : 0;
+
+		if (r == 0)
+			r = p->near ? EXEC_FAR : image_resolve(p->root, name, args, &p->names, out);
 
 		if (r != 0)
 			return r;
@@ -117,6 +165,8 @@ int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			file_numbers_compare(&p->mounts, out->fd, out->dev, out->ino, name->tid);
 		if (plain)
 			remember(p, name->path, out);
+		if (p->lent)
+			image_hold_path(out);
 	}
 	image_fill_op(out, args, p->workspace);
 	return 0;

@@ -10,8 +10,11 @@
 #define PROGRAM_CACHE_MAX 64
 
 struct exec_looker {
-	int root;	 /* borrowed */
-	bool for_kernel; /* images say whether their numbers are the kernel's own */
+	int root;		   /* borrowed */
+	bool near;		   /* asks no file system that may hang */
+	bool lent;		   /* to a walk: no close() of its images hangs */
+	struct exec_looker *spare; /* to be lent; owned */
+	bool for_kernel;	   /* images say whether their numbers are the kernel's own */
 	struct mount_devices mounts;
 	struct immutable_paths names;
 	const struct workspace_names *workspace; /* or NULL; borrowed */
@@ -22,6 +25,8 @@ struct exec_looker {
 		struct statx mark;     /* of the file, without its access time */
 	} known[PROGRAM_CACHE_MAX];    /* no scripts */
 };
-/* As image_resolve, for the looker's root. */
+/* As image_resolve, for the looker's root; or EXEC_FAR. */
 int program_cache_resolve(struct exec_looker *l, const struct image_name *name,
 			  const struct args *args, struct image *out);
+/* A program that a lent looker has found. */
+void program_cache_learn(struct exec_looker *l, const char *path, const struct image *im);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/trace.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -87,11 +87,8 @@ enum trace_match trace_compare(pid_t pid, const struct image *image, const char 
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
 	cleanup_buf struct buf want = {0}; /* the new argv begins with it; all of it unless cut */
-	char path[32];
-	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
+	if (fd < 0 || proc_exe_is(pid, image->dev, image->ino) != 1)
 		return TRACE_OTHER_PROGRAM;
 	image_new_argv(image, argv0, args, &want);
 	return stream_matches(fd, &want, args) ? TRACE_SAME : TRACE_OTHER_ARGS;

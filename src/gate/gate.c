@@ -120,6 +120,7 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 		[GATE_WHY_OTHER_ARGS] = {"other arguments than were decided on; killed", true},
 		[GATE_WHY_FULL] = {"too many operations wait for an approver", true},
 		[GATE_WHY_LOADING] = {"too many programs are being loaded at the same time", false},
+		[GATE_WHY_NO_ANSWER] = {"the file system of the program does not answer", false},
 		[GATE_WHY_DISAPPROVED] = {"the approver said no", true},
 		[GATE_WHY_LATE] = {"the approver did not answer in time", true},
 		[GATE_WHY_GONE] = {"the command ended while it waited for an approver", true},

@@ -53,6 +53,7 @@ enum gate_why {
 	GATE_WHY_OTHER_ARGS,   /* it was loaded with other arguments */
 	GATE_WHY_FULL,	       /* GATE_PENDING_MAX operations wait */
 	GATE_WHY_LOADING,      /* the kernel's map of execs under way is full */
+	GATE_WHY_NO_ANSWER,    /* the program's file system does not answer */
 	GATE_WHY_DISAPPROVED,  /* the approver said no */
 	GATE_WHY_LATE,	       /* the approver did not answer in time */
 	GATE_WHY_GONE,	       /* the command ended while it waited */

@@ -220,25 +220,45 @@ static char *expand_tilde(const struct builtin_call *c, const char *word)
 	return user != NULL ? mem_printf("%s%s", user, word + len) : mem_strdup(word);
 }
 
-/* The logical path of a directory that may be entered, or NULL/errno. */
-static char *enter(const struct builtin_call *c, const char *path, bool physical)
+/* Has the question answered, now or for the next run. */
+static void ask(struct builtin_call *c, struct root_enter *q)
 {
-	cleanup_free char *whole = root_join(c->cwd, path);
-	cleanup_free char *logical = path_clean(c->cwd, path);
-	int e;
+	struct root_enter *known = c->enter;
 
-	if (path[0] == '\0')
-		return mem_strdup(c->cwd);
-	/* `missing/..` does not lead here. */
-	e = root_dir(c->root_fd, whole);
-	if (e == 0)
-		e = root_dir(c->root_fd, logical);
-	if (e == 0 && strlen(logical) >= ENV_PATH_MAX)
-		e = ENAMETOOLONG;
+	if (known == NULL) {
+		root_enter(c->root_fd, q);
+	} else if (known->answered && known->physical == q->physical &&
+		   strcmp(known->whole, q->whole) == 0 && strcmp(known->logical, q->logical) == 0) {
+		q->errnum = known->errnum;
+		q->real = mem_strdup(known->real);
+	} else {
+		root_enter_done(known);
+		*known = *q;
+		*q = (struct root_enter){.errnum = EAGAIN};
+		c->asks = true;
+	}
+}
+
+/* The logical path of a directory that may be entered, or NULL/errno. */
+static char *enter(struct builtin_call *c, const char *path, bool physical)
+{
+	struct root_enter q = {.whole = root_join(c->cwd, path),
+			       .logical = path_clean(c->cwd, path),
+			       .physical = physical};
+	char *target = NULL;
+	int e = 0;
+
+	if (path[0] == '\0') {
+		target = mem_strdup(c->cwd);
+	} else {
+		ask(c, &q);
+		e = q.errnum == 0 && strlen(q.logical) >= ENV_PATH_MAX ? ENAMETOOLONG : q.errnum;
+		if (e == 0)
+			target = physical ? take(q.real) : take(q.logical);
+	}
+	root_enter_done(&q);
 	errno = e;
-	if (e != 0)
-		return NULL;
-	return physical ? root_real(c->root_fd, logical) : take(logical);
+	return target;
 }
 
 static int no_dir(struct builtin_call *c, const char *word)
@@ -268,7 +288,7 @@ static int run_cd(struct builtin_call *c)
 static int run_pwd(struct builtin_call *c)
 {
 	const bool physical = c->option == 'P';
-	cleanup_free char *real = physical ? root_real(c->root_fd, c->cwd) : NULL;
+	cleanup_free char *real = physical ? enter(c, c->cwd, true) : NULL;
 
 	if (physical && real == NULL)
 		return fail(c, 1, "error retrieving current directory: %s", strerror(errno));

@@ -56,6 +56,27 @@ char *root_real(int root_fd, const char *path)
 	return mem_strdup(real);
 }
 
+void root_enter(int root_fd, struct root_enter *ask)
+{
+	/* `missing/..` does not lead here. */
+	ask->errnum = root_dir(root_fd, ask->whole);
+	if (ask->errnum == 0 && strcmp(ask->whole, ask->logical) != 0)
+		ask->errnum = root_dir(root_fd, ask->logical);
+	if (ask->errnum == 0 && ask->physical) {
+		ask->real = root_real(root_fd, ask->logical);
+		ask->errnum = ask->real == NULL ? errno : 0;
+	}
+	ask->answered = true;
+}
+
+void root_enter_done(struct root_enter *ask)
+{
+	free(ask->whole);
+	free(ask->logical);
+	free(ask->real);
+	*ask = (struct root_enter){0};
+}
+
 bool root_executable(int root_fd, const char *path)
 {
 	cleanup_fd int fd = fdio_openat2(root_fd, path, O_PATH, RESOLVE_IN_ROOT);

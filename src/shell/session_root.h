@@ -12,6 +12,16 @@ char *root_join(const char *cwd, const char *path);
 int root_dir(int root_fd, const char *path);
 /* The path without symbolic links; NULL/errno. Owned by the caller. */
 char *root_real(int root_fd, const char *path);
+/* A question about a directory that a shell is to enter, and its answer. */
+struct root_enter {
+	char *whole, *logical; /* with its `..`, and without; both owned, NULL: not asked */
+	bool physical;	       /* its real path is wanted, too */
+	bool answered;
+	int errnum;
+	char *real; /* owned */
+};
+void root_enter(int root_fd, struct root_enter *ask); /* answers it */
+void root_enter_done(struct root_enter *ask);
 bool root_executable(int root_fd, const char *path); /* a regular file with an x bit for us */
 /* Opens for reading; -1/errno. */
 int root_open(int root_fd, const char *path);

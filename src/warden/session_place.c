@@ -12,9 +12,12 @@
 #include "warden/core.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #define SWEEP_MS 300 /* for the process that init leaves, which needs much less */
 #define END_CHILDREN_MS 2000
@@ -74,6 +77,14 @@ void place_close(struct session_place *p)
 	free(p->program);
 	free(p->capture);
 	*p = SESSION_PLACE_NONE;
+}
+
+bool place_may_hang(const struct session_place *p, int root_fd)
+{
+	cleanup_fd int fd = fdio_openat2(root_fd, p->names.shown.v[0], O_PATH, RESOLVE_IN_ROOT);
+	struct statfs fs;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
 }
 
 void place_settle(const struct session_place *p, struct shell_memory *m)

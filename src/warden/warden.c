@@ -10,6 +10,7 @@
 #include "model/request.h"
 #include "shell/session_root.h"
 #include "shell/shell.h"
+#include "walk/walker.h"
 #include "warden/core.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -276,6 +277,7 @@ static void on_woken(void *arg)
 	if (eventfd_read(w->wake_fd, &n) < 0)
 		return;
 	look_at_execs(w);
+	run_take_lookups(&w->commands);
 	if (w->approver != NULL)
 		look_at_approvals(w);
 }
@@ -325,6 +327,17 @@ static int open_gate(struct warden *w, struct err *err)
 	return r;
 }
 
+/* On a thread of the walker. */
+static void own_thread(void *actors)
+{
+	actor_table_own(actors, gettid());
+}
+
+static void disown_thread(void *actors)
+{
+	actor_table_disown(actors, gettid());
+}
+
 /* Exec control; the walls of init are in *ready. */
 static int open_execs(struct warden *w, const struct strv *ready, struct link_msg *m,
 		      struct err *err)
@@ -336,8 +349,10 @@ static int open_execs(struct warden *w, const struct strv *ready, struct link_ms
 	wall_report_init(&walls);
 	r = wall_unpack(&walls, ready, err);
 	if (r == 0 && m->nfds > 3) {
-		execs.exec = (struct exec_setup){
-			.gate = w->commands.gate, .actors = w->commands.actors, .root = m->fd[0]};
+		execs.exec = (struct exec_setup){.gate = w->commands.gate,
+						 .actors = w->commands.actors,
+						 .root = m->fd[0],
+						 .walker = w->commands.walker};
 		place_execs(&w->place, &execs);
 		if (w->args->exec_map_fd >= 0)
 			execs.exec.wants =
@@ -370,8 +385,13 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 
 	if (w->failure != NULL)
 		return;
-	if (place_open(&w->place, ready, m, &err) < 0 ||
-	    open_execs(w, &ready->walls, m, &err) < 0) {
+	if (place_open(&w->place, ready, m, &err) < 0) {
+		fail_policy(w, &err);
+		return;
+	}
+	if (place_may_hang(&w->place, m->fd[0]))
+		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
+	if (open_execs(w, &ready->walls, m, &err) < 0) {
 		fail_policy(w, &err);
 		return;
 	}
@@ -383,6 +403,8 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	cs->root_fd = take_fd(m->fd[0]);
 	cs->control = w->execs.control;
 	cs->looker = exec_looker_new(cs->root_fd, &w->place.names);
+	if (cs->walker != NULL)
+		exec_looker_stay_near(cs->looker);
 	w->end_fd = take_fd(m->fd[2]);
 	place_captures(&w->place, m, &captures);
 	cs->null_fd = root_open(cs->root_fd, "/dev/null");
@@ -499,6 +521,8 @@ static void close_warden(struct warden *w)
 	leaders_free_idle(&w->commands);
 	execs_close(&w->execs);
 	processes_close(w);
+	if (!walker_free(w->commands.walker)) /* a thread hangs that uses what follows */
+		_exit(w->failure != NULL);
 	actor_table_close(w->commands.actors);
 	gate_close(w->commands.gate);
 	exec_looker_free(w->commands.looker);

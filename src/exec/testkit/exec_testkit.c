@@ -278,6 +278,16 @@ _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg)
 	_exit(fn(arg));
 }
 
+static void own(void *actors)
+{
+	actor_table_own(actors, gettid());
+}
+
+static void disown(void *actors)
+{
+	actor_table_disown(actors, gettid());
+}
+
 void kit_start(kit_guest_fn *fn, void *arg)
 {
 	cleanup_free char *rules = kit_rules();
@@ -313,6 +323,8 @@ void kit_start(kit_guest_fn *fn, void *arg)
 	setup.gate = kit.gate;
 	setup.actors = kit.actors;
 	setup.wants = kit.wants;
+	if (kit.far)
+		setup.walker = kit.walker = walker_new(own, disown, kit.actors);
 	assert_int_equal(exec_control_open(&setup, &kit.control, NULL), 0);
 	handler = exec_control_handler(kit.control);
 	assert_int_equal(listener_start(&handler, 1, listener, &kit.listener, NULL), 0);
@@ -325,6 +337,7 @@ void kit_stop(void)
 		kit.outcome[o] = exec_control_count(kit.control, o);
 	exec_control_close(take(kit.control));
 	exec_wants_close(take(kit.wants));
+	assert_true(walker_free(take(kit.walker)));
 	close(kit.root);
 	kit_close_gate();
 }
@@ -421,14 +434,21 @@ static void kit_set_alarm(void)
 
 int kit_by_stop(void **state)
 {
-	kit.by_kernel = false;
+	kit.by_kernel = kit.far = false;
 	kit_set_alarm();
+	return 0;
+}
+
+int kit_by_walk(void **state)
+{
+	kit_by_stop(state);
+	kit.far = true;
 	return 0;
 }
 
 int kit_by_kernel(void **state)
 {
+	kit_by_stop(state);
 	kit.by_kernel = true;
-	kit_set_alarm();
 	return 0;
 }

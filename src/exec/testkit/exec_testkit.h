@@ -19,6 +19,7 @@
 #include "bpf/bpf_load.h"
 #include "bpf/exec_wants.h"
 #include "exec/exec.h"
+#include "walk/walker.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -80,20 +81,24 @@ extern struct kit {
 	uint64_t count[GATE_OUTCOMES]; /* of records */
 	bool is_user;		       /* kit_become_user was called by root */
 	bool by_kernel;		       /* the guest's execs are checked by the kernel */
-	struct exec_check check;       /* loaded by the first guest that needs it */
+	bool far;		       /* the guest's programs are found by walks */
+	struct walker *walker;
+	struct exec_check check; /* loaded by the first guest that needs it */
 	struct exec_wants *wants;
 	int wants_fd, link_fd;		 /* of these wants */
 	uint64_t outcome[GATE_OUTCOMES]; /* exec_control_count, when the guest has ended */
 } kit;
 
-/* Two tests: one whose guests are compared at the exec stop, and one whose guests the kernel
- * checks. The latter is skipped where the exec check cannot be loaded. */
-#define KIT_BOTH(test)                                              \
-	{#test, test, kit_by_stop, NULL, NULL},                     \
-	{                                                           \
-#test "_by_kernel", test, kit_by_kernel, NULL, NULL \
+/* Three tests: one whose guests are compared at the exec stop, one whose programs are found by
+ * walks, and one whose guests the kernel checks. The latter is skipped where the exec check cannot
+ * be loaded. */
+#define KIT_BOTH(test)                                                                             \
+	{#test, test, kit_by_stop, NULL, NULL}, {#test "_by_walk", test, kit_by_walk, NULL, NULL}, \
+	{                                                                                          \
+#test "_by_kernel", test, kit_by_kernel, NULL, NULL                                \
 	}
 int kit_by_stop(void **state);
+int kit_by_walk(void **state);
 int kit_by_kernel(void **state);
 
 const char *kit_path(const char *name);
