@@ -594,6 +594,40 @@ def test_fil_7_passthrough_keeps_reads_and_writes_in_the_kernel(tmp_path):
     tree.finish()
 
 
+def test_fil_7_a_program_that_runs_is_busy(tree):
+    for name in ("mine", "theirs"):
+        shutil.copy("/bin/sleep", tree.back / name)
+
+    def writable(path):
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+        except OSError as e:
+            assert e.errno == errno.ETXTBSY
+            return False
+        return True
+
+    def body(back):
+        for where, name in ((".", "mine"), (back, "theirs")):
+            size = os.stat(name).st_size
+            with subprocess.Popen([f"{where}/{name}", "600"]) as program:
+                os.rename(name, "moved")
+                for flags in (os.O_WRONLY, os.O_RDWR, os.O_TRUNC, os.O_WRONLY | os.O_TRUNC):
+                    fails(errno.ETXTBSY, os.open, "moved", flags)
+                fails(errno.ETXTBSY, os.truncate, "moved", 0)
+                assert os.stat("moved").st_size == size
+                program.kill()
+            harness.wait_for(lambda: writable("moved"), "it has ended: the kernel tells of a close later")
+            os.close(os.open("moved", os.O_TRUNC))
+            assert os.stat("moved").st_size == 0
+        # a script is read, not executed
+        Path("script").write_text("#!/bin/sh\n: > script\n")
+        os.chmod("script", 0o755)
+        subprocess.run(["./script"], check=True)
+        assert os.stat("script").st_size == 0
+
+    tree.run(body, tree.back)
+
+
 def test_fil_7_a_closed_file_is_closed_at_the_host(tree):
     def body():
         shutil.copy("/bin/true", "program")
