@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pjdfstest and fsx over the file system. cargo installs them if they are missing."""
+"""pjdfstest, fsx, stress-ng and programs that people use over the file system. cargo installs the first two."""
 
 import os
 import re
@@ -35,6 +35,7 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"], ["bin", "bin"]]
 FSX = """
 flen = 262144
 [opsize]
+min = 1
 max = 8192
 [weights]
 close_open = 1
@@ -96,10 +97,78 @@ def test_fil_7_pjdfstest_finds_no_difference(tree, place):
     assert set(native) == set(mounted)
 
 
-@pytest.mark.parametrize("mode", ["--as-caller", "--passthrough"])
-def test_fil_7_fsx_finds_no_wrong_byte(place, mode):
-    program, config = tool("fsx"), place / "fsx.toml"
+MODES = {"cached": [], "passthrough": ["--passthrough"], "writeback": ["--also", "FUSE_WRITEBACK_CACHE"]}
+
+
+@pytest.fixture(params=MODES)
+def any_mode(request):
+    # in memory, because fsx waits for the disk at each write to a mapping
+    with tempfile.TemporaryDirectory(prefix="agentsh-suites-", dir="/dev/shm") as directory:
+        Path(directory).chmod(0o755)
+        t = MountTree(Path(directory), "--as-caller", *MODES[request.param])
+        yield t
+        t.finish()
+
+
+def test_fil_7_fsx_finds_no_wrong_byte(any_mode, tmp_path):
+    program, config = tool("fsx"), tmp_path / "fsx.toml"
     config.write_text(FSX)
-    tree = MountTree(place, mode)
-    tree.sh(f"{program} -f {config} -P {place} -N 1000000 -S 7 -q file")
-    tree.finish()
+    any_mode.sh(f"{program} -f {config} -P {tmp_path} -N 1000000 -S 7 -q file")
+
+
+# what the program must be able to do, as a shell script
+JOBS = {
+    "git": """
+        git init -q repo; cd repo
+        for i in $(seq 10000); do mkdir -p d$((i % 100)); echo $i > d$((i % 100))/f$i; done
+        git add .; git commit -qm one
+        for i in $(seq 1000); do echo more >> d$((i % 100))/f$i; git commit -qam $i; done
+        git gc -q; git fsck --strict; [ -z "$(git status --porcelain)" ]; [ $(git log --oneline | wc -l) = 1001 ]
+        git clone -q . ../clone; diff -r --exclude=.git . ../clone
+        """,
+    "rsync": """
+        cp -r /usr/include from; rsync -aHAX from/ to/; diff -r --no-dereference from to
+        find to -type f | head -50 | xargs -I{} truncate -s 3 {}; rsync -aHAX --delete --checksum from/ to/; diff -r --no-dereference from to
+        """,
+    "make": """
+        for i in $(seq 200); do echo "int f$i(int x) { return x + $i; }" > f$i.c; done; echo 'int main(void) { return 0; }' > m.c
+        printf 'prog: $(patsubst %%.c,%%.o,$(wildcard *.c))\n\tcc -o $@ $^\n' > Makefile
+        make -s -j4; ./prog; touch f7.c; [ $(make -n | grep -c -- -c) = 1 ]
+        """,
+    "npm": """
+        mkdir dep app; cd dep; for i in $(seq 500); do mkdir -p lib/$((i % 20)); echo "module.exports=$i" > lib/$((i % 20))/$i.js; done
+        echo '{"name":"dep","version":"1.0.0","main":"lib/1/1.js"}' > package.json; npm pack --silent; cd ../app
+        echo '{"name":"app","version":"1.0.0","dependencies":{"dep":"file:../dep/dep-1.0.0.tgz"}}' > package.json
+        npm install --offline --silent --no-audit; rm -r node_modules; npm ci --offline --silent --no-audit
+        node -e 'process.exit(require("dep") - 1)'
+        """,
+    "cargo": """
+        export HOME=$REAL; cargo init -q --vcs none --name x .
+        for i in $(seq 50); do echo "pub fn f() -> u32 { $i }" > src/m$i.rs; echo "pub mod m$i;"; done >> src/main.rs
+        cargo build -q --offline; ./target/debug/x; cargo build --offline 2>&1 | grep -q Finished
+        """,
+    "initdb": """
+        mkdir pg; chown nobody pg; export PATH=$(dirname $(readlink -f $(which initdb))):$PATH D=$PWD/pg; cd /
+        su nobody -s /bin/bash -c 'set -eu; initdb -D $D/d -U u > $D/log
+            trap "pg_ctl -D $D/d -w -m immediate stop > $D/log 2>&1" EXIT
+            pg_ctl -D $D/d -o "-k $D -c listen_addresses=" -w -l $D/log start
+            psql -h $D -U u postgres -c "create table t as select generate_series(1, 100000) x; create index on t(x)"
+            psql -h $D -U u postgres -c "vacuum analyze t"; pg_ctl -D $D/d -w -l $D/log restart
+            psql -h $D -U u postgres -tc "select sum(x) from t"; pg_ctl -D $D/d -w stop' | grep 5000050000
+        """,
+    "stress-ng": """
+        for what in access chattr chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate fcntl fiemap file-ioctl filename \
+            flock fpunch fstat getdent handle hdd inotify io lease link locka lockf lockofd mknod open rename symlink sync-file touch \
+            utime xattr; do stress-ng --$what 2 --timeout 2 --verify --oomable --temp-path .; done
+        """,
+}
+
+
+@pytest.mark.parametrize("program", JOBS)
+def test_fil_7_programs_work(any_mode, program):
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program}")
+    any_mode.sh(
+        "export REAL=$HOME HOME=$PWD GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a\n"
+        + JOBS[program]
+    )
