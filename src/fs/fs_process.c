@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "fs/fs.h"
+#include "fs/fs_walls.h"
 #include "process/process_self.h"
 #include "sandbox/command_walls.h"
 #include "spawn/assignment.h"
@@ -78,7 +79,7 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	if (r == 0)
 		r = fs_transport_open(&t, mount, &s->transport, err);
 	if (r == 0)
-		r = sandbox_drop_caps(err);
+		r = fs_walls_raise(&s->plan, s->fd[PART_TREE], false, err);
 	if (r < 0)
 		return r;
 	fs_attach(s->fs, s->transport);

@@ -160,12 +160,17 @@ int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
 	return r < 0 ? r : set_no_new_privs(err);
 }
 
-int sandbox_drop_caps(struct err *err)
+int sandbox_drop_caps(uint64_t permitted, struct err *err)
 {
-	const struct identity who = {0};
-	bool bounded = false;
+	struct __user_cap_data_struct data[2] = {{.permitted = (uint32_t)permitted},
+						 {.permitted = (uint32_t)(permitted >> 32)}};
+	bool bounded;
+	int r = drop_bounds(permitted, &bounded, err);
 
-	return take_identity(&who, &bounded, err);
+	if (r == 0 &&
+	    (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || set_caps(data) < 0))
+		r = err_errno(err, E_ENFORCEMENT, NULL, "capset");
+	return r;
 }
 
 int sandbox_become_holder(uint32_t uid, uint32_t gid, uint64_t caps, struct err *err)

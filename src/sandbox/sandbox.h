@@ -151,8 +151,9 @@ int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 /* The same for another child of root's server; the program that it executes then has these
  * capabilities (bits 1 << CAP_…), and can get no others. */
 int sandbox_become_holder(uint32_t uid, uint32_t gid, uint64_t caps, struct err *err);
-/* A process of the session that was started with capabilities drops all of them. */
-int sandbox_drop_caps(struct err *err);
+/* A process of the session that was started with capabilities drops them. Those of `permitted`
+ * (bits 1 << CAP_…) it may make effective again. */
+int sandbox_drop_caps(uint64_t permitted, struct err *err);
 
 /* Paths of the session's view by which a shell reports its state. */
 #define CAPTURE_DIR "/run/agentsh"

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -126,6 +127,27 @@ void seccomp_build(unsigned what, struct seccomp_program *out)
 			  execs);
 	add_table(out, seccomp_rows, seccomp_rows + seccomp_nrows, execs);
 	give(out, SECCOMP_RET_ALLOW);
+}
+
+void seccomp_build_allowed(const uint32_t *numbers, size_t n, struct seccomp_program *out)
+{
+	out->n = 0;
+	load(out, AT_ARCHITECTURE);
+	add(out, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
+	give(out, SECCOMP_RET_KILL_PROCESS);
+	load(out, AT_NUMBER);
+	for (size_t i = 0; i < n; i++) {
+		add(out, BPF_JMP | BPF_JEQ | BPF_K, numbers[i], 0, 1);
+		give(out, SECCOMP_RET_ALLOW);
+	}
+	/* The flags of clone3 are in memory: libc then takes clone. */
+	add(out, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
+	give(out, SECCOMP_RET_ERRNO | ENOSYS);
+	add(out, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3);
+	load(out, offsetof(struct seccomp_data, args));
+	add(out, BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1);
+	give(out, SECCOMP_RET_ALLOW);
+	give(out, SECCOMP_RET_ERRNO | EPERM);
 }
 
 /* ---- loading ---- */

@@ -76,12 +76,34 @@ def test_fil_1_the_workspace_is_served(fuse_server):
     assert s.out("echo $KEPT; pwd") == "1\n/workspace/a/b\n"
 
 
+WORK = """
+set -e
+mkdir w; cd w; git init -q .; git config user.email a@example.com; git config user.name a
+for i in $(seq 50); do echo $i > f$i; done; git add -A; git commit -qm one; git status --short | wc -l
+tar cf t.tar f*; mkdir x; tar xf t.tar -C x; ls x | wc -l; cp --sparse=always t.tar t2.tar; cmp t.tar t2.tar
+ln f1 hl; ln -s f1 sl; readlink sl; chmod 600 f1; touch -d 2020-01-01 f2; stat -c %Y f2; flock f1 true
+truncate -s 100k big; fallocate -l 200k big; stat -c %s big; mkfifo p; (echo hi > p &) ; cat p; mv f4 f5
+perl -e 'open F, "+<f3"; use Fcntl ":flock"; flock(F, LOCK_EX) or die; print "locked\n"'
+rm -r x; sync -f f1; df . > /dev/null; ls -d f* | wc -l
+python3 -c "
+import mmap, os
+f = open('big', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 65; m.flush(); print(open('big', 'rb').read(1).decode())
+os.setxattr('big', 'user.a', b'1'); print(os.listxattr('big'), os.getxattr('big', 'user.a')); os.removexattr('big', 'user.a')
+os.truncate('big', 5); os.posix_fallocate(f.fileno(), 0, 9); print(os.stat('big').st_size)"
+"""
+
+
+def test_fil_7_programs_work_behind_the_file_servers_filter(fuse_server):
+    s = fuse_server.session()
+    assert s.out(WORK) == "0\n50\nf1\n1577836800\n204800\nhi\nlocked\n49\nA\n['user.a'] b'1'\n9\n"
+
+
 def test_sbx_6_the_file_server_has_no_power(fuse_server):
     s = fuse_server.session()
     pid = file_server(fuse_server, s)
     status = harness.status_of(pid)
     assert status["CapEff"] == status["CapPrm"] == status["CapAmb"] == "0" * 16
-    assert status["NoNewPrivs"] == "1"
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
     warden_pid = int(status["PPid"])
     warden = harness.status_of(warden_pid)
     assert status["Uid"] == warden["Uid"] and (fuse_server.uid or status["Uid"].split()[0] != "0")
