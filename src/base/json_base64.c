@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts of base/json.h about base64. nettle does it; static programs link without this file. */
+/* The part of base/json.h that reads base64. nettle does it; static programs link without this
+ * file.
+ */
 #include "base/json.h"
 #include <nettle/base64.h>
-
-void json_base64(struct buf *out, const void *p, size_t n)
-{
-	const size_t len = BASE64_ENCODE_RAW_LENGTH(n);
-
-	buf_reserve(out, len);
-	base64_encode_raw(out->data + out->len, n, p);
-	out->len += len;
-	out->data[out->len] = '\0';
-}
 
 /* nettle skips white space: then the result is too short for the text. */
 int json_unbase64(struct buf *out, const char *s, size_t n, struct err *err)
@@ -31,16 +23,4 @@ int json_unbase64(struct buf *out, const char *s, size_t n, struct err *err)
 	out->len += len;
 	out->data[out->len] = '\0';
 	return 0;
-}
-
-const char *jw_data(struct jw *w, const void *p, size_t n)
-{
-	if (json_is_text(p, n)) {
-		jw_strn(w, p, n);
-		return "text";
-	}
-	jw_raw(w, "\"", 1);
-	json_base64(w->out, p, n);
-	buf_addc(w->out, '"');
-	return "base64";
 }

@@ -33,6 +33,42 @@ size_t json_text_cut(const void *p, size_t n)
 	return n;
 }
 
+/* Not nettle's: static programs have no library but libc. */
+void json_base64(struct buf *out, const void *p, size_t n)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const uint8_t *s = p;
+	char *to;
+
+	buf_reserve(out, (n + 2) / 3 * 4);
+	to = out->data + out->len;
+	for (size_t i = 0; i < n; i += 3) {
+		const size_t left = n - i;
+		const uint32_t v = (uint32_t)s[i] << 16 | (left > 1 ? (uint32_t)s[i + 1] << 8 : 0) |
+				   (left > 2 ? s[i + 2] : 0);
+
+		*to++ = digits[v >> 18];
+		*to++ = digits[v >> 12 & 63];
+		*to++ = left > 1 ? digits[v >> 6 & 63] : '=';
+		*to++ = left > 2 ? digits[v & 63] : '=';
+	}
+	*to = '\0';
+	out->len = (size_t)(to - out->data);
+}
+
+const char *jw_data(struct jw *w, const void *p, size_t n)
+{
+	if (json_is_text(p, n)) {
+		jw_strn(w, p, n);
+		return "text";
+	}
+	jw_raw(w, "\"", 1);
+	json_base64(w->out, p, n);
+	buf_addc(w->out, '"');
+	return "base64";
+}
+
 static const struct {
 	const char *name;
 	int64_t ms;

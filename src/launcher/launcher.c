@@ -201,17 +201,20 @@ const char *program_name(size_t i)
  * file. */
 static int open_programs(struct programs *p, struct err *err)
 {
+	int r;
+
 	for (size_t i = 0; i < PROGRAMS; i++) {
 		cleanup_free char *found = NULL;
-		const int r = proc_sibling(program_name(i), &found, err);
 
+		r = proc_sibling(program_name(i), &found, err);
 		if (r < 0)
 			return r;
 		p->fd[i] = open(found, O_RDONLY | O_CLOEXEC);
 		if (p->fd[i] == -1)
 			return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
 	}
-	return proc_sibling("agentsh-state", &p->state_path, err);
+	r = proc_sibling("agentsh-init", &p->acmd_path, err);
+	return r < 0 ? r : proc_sibling("agentsh-state", &p->state_path, err);
 }
 
 /* Claims the state directory. If a server on another socket has it and serves (*other), a command
@@ -331,6 +334,7 @@ void launcher_done(struct launcher *l)
 		mem_cleanup_fd(&l->programs.fd[i]);
 	mem_cleanup_fd(&l->signal_fd);
 	free(l->programs.state_path);
+	free(l->programs.acmd_path);
 	strv_done(&l->guarded);
 	policies_free(l);
 	settings_done(&l->settings);

@@ -26,7 +26,8 @@ enum { PROGRAM_API = PROCESSES, PROGRAM_CHECK, PROGRAM_BPF, PROGRAMS };
 const char *program_name(size_t i);
 struct programs {
 	int fd[PROGRAMS];
-	char *state_path; /* of agentsh-state; opened anew for each session */
+	/* of agentsh-state, and of agentsh-init as als and so on; opened anew for each session */
+	char *state_path, *acmd_path;
 };
 
 struct launcher {

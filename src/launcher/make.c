@@ -96,6 +96,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 	*out = (struct sandbox_plan){
 		.privileged = l->privileged,
 		.state_program = mem_strdup(l->programs.state_path),
+		.acmd_program = mem_strdup(l->programs.acmd_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
 		.fuse = strcmp(c->monitoring_mode, "fuse") == 0,

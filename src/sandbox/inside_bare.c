@@ -220,9 +220,9 @@ static int check_blocked(const struct grants *g, struct err *err)
 
 /* The filter trusts the program that sends a shell's state by its path: no command may change it.
  */
-static int check_program(const struct grants *g, struct err *err)
+static int check_program(const struct grants *g, const char *program, struct err *err)
 {
-	cleanup_free char *real = realpath(g->in->plan.state_program, NULL);
+	cleanup_free char *real = realpath(program, NULL);
 
 	for (size_t i = 0; real != NULL && i < g->n; i++)
 		if ((g->v[i].access & LANDLOCK_CHANGE) != 0 && path_within(real, g->v[i].real))
@@ -250,6 +250,8 @@ static int collect(struct grants *g, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
 		r = give(g, own[i].path, own[i].access, MUST_EXIST, err);
+	if (r == 0 && p->acmd_program != NULL)
+		r = give(g, p->acmd_program, RUN, MUST_EXIST, err);
 	if (r == 0)
 		r = give_list(g, &p->read_only_paths, RUN, err);
 	if (r == 0)
@@ -264,7 +266,9 @@ static int collect(struct grants *g, struct err *err)
 	strv_done(&etc);
 	if (r == 0)
 		r = check_blocked(g, err);
-	return r < 0 ? r : check_program(g, err);
+	if (r == 0)
+		r = check_program(g, p->state_program, err);
+	return r < 0 || p->acmd_program == NULL ? r : check_program(g, p->acmd_program, err);
 }
 
 /* ---- the wall ---- */

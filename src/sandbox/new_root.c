@@ -9,6 +9,7 @@
  */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "model/acmd_names.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include <errno.h>
@@ -101,14 +102,34 @@ static int make_scratch(struct inside *in, struct err *err)
 	return r < 0 ? r : mnt_set(fs, MOUNT_ATTR_RDONLY, SCRATCH, err);
 }
 
-static int make_capture_dir(const struct inside *in, struct err *err)
+static int bind_program(const struct inside *in, const char *from, const char *at, struct err *err)
 {
-	const struct mnt_bind bind = {AT_FDCWD, in->plan.state_program, in->root_fd,
-				      RELATIVE(CAPTURE_PROGRAM), MNT_SHUT};
-	int r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
+	const struct mnt_bind bind = {AT_FDCWD, from, in->root_fd, at, MNT_SHUT};
+	const int r = inside_file(in->root_fd, at, "", err);
 
-	if (r == 0)
-		r = mnt_bind(&bind, err);
+	return r < 0 ? r : mnt_bind(&bind, err);
+}
+
+static int make_acmd_links(const struct inside *in, struct err *err)
+{
+	static const char *const paths[] = {
+#define X(name, operands, summary) RELATIVE(ACMD_DIR "/" #name),
+		ACMD_LIST(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		if (symlinkat(ACMD_FILE, in->root_fd, paths[i]) < 0)
+			return err_errno(err, E_ENFORCEMENT, paths[i], "symlinkat(/%s)", paths[i]);
+	return bind_program(in, in->plan.acmd_program, RELATIVE(ACMD_DIR "/" ACMD_FILE), err);
+}
+
+static int make_own_dir(const struct inside *in, struct err *err)
+{
+	int r = bind_program(in, in->plan.state_program, RELATIVE(CAPTURE_PROGRAM), err);
+
+	if (r == 0 && in->plan.acmd_program != NULL)
+		r = make_acmd_links(in, err);
 	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
 		       mknodat(in->root_fd, INSIDE_VOID_FILE, S_IFREG, 0) < 0))
 		r = err_errno(err, E_ENFORCEMENT, CAPTURE_DIR, "cannot fill " CAPTURE_DIR);
@@ -144,7 +165,7 @@ int inside_root(struct inside *in, struct err *err)
 	if (r == 0)
 		r = inside_view(in, false, err);
 	if (r == 0)
-		r = make_capture_dir(in, err);
+		r = make_own_dir(in, err);
 	return r;
 }
 

@@ -25,6 +25,7 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, idmap, 0),
 	ROW(FIELD_STRV, unenforced, NAMES_MAX),
 	ROW(FIELD_STR, state_program, PATH_MAX),
+	ROW(FIELD_STR, acmd_program, PATH_MAX),
 	ROW(FIELD_U32, root_inside, 0),
 	ROW(FIELD_STRV, read_only_paths, PATHS_MAX),
 	ROW(FIELD_STRV, passthrough_paths, PATHS_MAX),
@@ -139,5 +140,7 @@ uint64_t sandbox_fingerprint(const struct sandbox_plan *plan)
 		for (size_t k = 0; k < lists[i]->n; k++)
 			look(&h, lists[i]->v[k], false);
 	look(&h, plan->state_program, false);
+	if (plan->acmd_program != NULL)
+		look(&h, plan->acmd_program, false);
 	return h != 0 ? h : 1;
 }

@@ -24,6 +24,7 @@ struct sandbox_plan {
 	struct strv unenforced;	       /* walls that may be missing, by configuration */
 	char *state_program;  /* path on the host of agentsh-state, bound read-only into the session
 			       */
+	char *acmd_program;   /* the same of the program that is als, acat and so on; NULL: none */
 	uint32_t root_inside; /* uid and gid are shown as 0 in a user namespace */
 	/* The file-system lists: absolute paths, the same on the host and inside, besides those
 	 * below /workspace. Monitored paths are bound like passthrough. */

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/process_tree.h"
+#include "model/acmd_names.h"
 #include "sandbox/sandbox.h"
 #include "shell/session_root.h"
 #include "warden/core.h"
@@ -87,8 +88,25 @@ bool place_may_hang(const struct session_place *p, int root_fd)
 	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
 }
 
+/* At the end of PATH: whatever else is found there comes first, and is found as fast as before. */
+static void add_acommands(const struct session_place *p, struct shell_memory *m)
+{
+	const char *path = strv_env_get(&m->env, "PATH"), *slash = strrchr(p->program, '/');
+	cleanup_free char *dir = p->namespaces ? mem_strdup(ACMD_DIR)
+					       : mem_printf("%.*s/" ACMD_BESIDE,
+							    (int)(slash - p->program), p->program);
+
+	/* A colon would separate it. */
+	if (path != NULL && strchr(dir, ':') == NULL) {
+		cleanup_free char *longer = mem_printf("%s:%s", path, dir);
+
+		env_set(m, "PATH", longer, NULL);
+	}
+}
+
 void place_settle(const struct session_place *p, struct shell_memory *m)
 {
+	add_acommands(p, m);
 	if (p->home == NULL)
 		return;
 	free(m->home);

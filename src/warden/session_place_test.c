@@ -120,11 +120,15 @@ static void sta_1_home_and_tmp_are_its_own(void **state)
 	struct session_place p = opened("/bin/sh");
 	const struct env_ask ask = {"s", "/home/me/work", NULL};
 	struct strv env = {0}, built = {0};
+	cleanup_free char *dir = mem_strndup(p.program,
+					     (size_t)(strrchr(p.program, '/') - p.program)),
+			  *beside = mem_printf("/c:%s/bin", dir);
 	struct shell_memory m;
 
 	shell_memory_init(&m, &env, "/home/me/work", 1000);
 	place_settle(&p, &m);
 	env_build(&m, &ask, &built);
+	assert_null(strv_env_get(&built, "PATH")); /* a shell has a default */
 	assert_string_equal(strv_env_get(&built, "HOME"), "/home/me/state/own/s/home");
 	assert_string_equal(strv_env_get(&built, "TMPDIR"), "/home/me/state/own/s/tmp");
 	strv_done(&built);
@@ -132,11 +136,13 @@ static void sta_1_home_and_tmp_are_its_own(void **state)
 	/* unless the session sets them */
 	strv_add(&env, "HOME=/a");
 	strv_add(&env, "TMPDIR=/b");
+	strv_add(&env, "PATH=/c");
 	shell_memory_init(&m, &env, "/home/me/work", 1000);
 	place_settle(&p, &m);
 	env_build(&m, &ask, &built);
 	assert_string_equal(strv_env_get(&built, "HOME"), "/a");
 	assert_string_equal(strv_env_get(&built, "TMPDIR"), "/b");
+	assert_string_equal(strv_env_get(&built, "PATH"), beside);
 	strv_done(&built);
 	strv_done(&env);
 	shell_memory_done(&m);
