@@ -150,6 +150,13 @@ const struct shape shape_policies = {"Policies", ROWS(OBJ("policies", L, listed)
 const struct shape shape_reload = {"PolicyReload", ROWS(STR("loaded", L), OBJ("failed", L, broken),
 							OBJ("policies", L, listed))};
 
+/* ---- kept homes ---- */
+
+PART(cache, ID("id", 0), ID("agent_id", 0), STR("workspace", 0), STR("policy", 0),
+     TIME("last_used", 0), INT("bytes", N), BOOL("in_use"));
+const struct shape shape_caches = {"Caches", ROWS(OBJ("caches", L, cache))};
+const struct shape shape_purged = {"PurgedCache", ROWS(ID("id", 0))};
+
 /* ---- the server ---- */
 
 const struct shape shape_health = {"Health", ROWS(STR("status", 0), STR("version", 0))};

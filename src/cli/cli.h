@@ -161,6 +161,7 @@ int cli_session_body(const struct cli_values *v, struct buf *body, struct err *e
 cli_fn cmd_server, cmd_server_stop, cmd_server_status, cmd_server_reload, cmd_server_logs;
 cli_fn cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
 cli_fn cmd_session_create, cmd_session_list, cmd_session_info, cmd_session_destroy;
+cli_fn cmd_cache_list, cmd_cache_purge;
 cli_fn cmd_doctor;
 cli_fn cmd_config_show, cmd_config_validate, cmd_config_keys;
 cli_fn cmd_policy_list, cmd_policy_show, cmd_policy_validate, cmd_policy_test, cmd_policy_sets,

@@ -125,6 +125,11 @@ static const struct cli_option policy_sets_options[] = {
 	POLICY_OPTIONS,
 };
 
+static const struct cli_option purge_options[] = {
+	FLAG("--all", all, "every cache that no session uses"),
+	FLAG("--json", json, "print the API's answers"),
+	{NULL},
+};
 static const struct cli_option doctor_options[] = {
 	TEXT("--config", config, "FILE", "the server's configuration (default: the usual place)"),
 	FLAG("--json", json, "as JSON"),
@@ -171,6 +176,10 @@ const struct cli_command cli_commands[] = {
 	 "  agentsh kill build --signal INT --grace 5s\n"},
 	{"events", "SESSION", "follow a session's events, one JSON object a line", events_options,
 	 cmd_events, 1, 1, "  agentsh events demo --after 0 --type exec,command_finished\n"},
+	{"cache list", "", "list the homes that are kept for later sessions", json_only,
+	 cmd_cache_list, 0, 0},
+	{"cache purge", "[--all] [CACHE]...", "remove homes that are kept", purge_options,
+	 cmd_cache_purge, 0, INT_MAX, "  agentsh cache purge --all\n"},
 	{"policy list", "", "list policies", policy_options, cmd_policy_list, 0, 0},
 	{"policy show", "NAME | --effective [SESSION]",
 	 "print a policy as it was read, or the one that holds for a session", policy_show_options,

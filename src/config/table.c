@@ -127,7 +127,7 @@ const struct config_row config_rows[] = {
 
 	{"sandbox.session_uids", CONFIG_UIDS, AT(session_uids), 1, UID_LAST, "1900000000-1900065535", NULL,
 	 "User ids of sessions, `A-B`, where the server is started by root: each session gets one of its "
-	 "own, as uid and as gid. Where this range does not exist (/proc/self/uid_map) the default is the "
+	 "own, as uid and as gid; the first one owns the kept homes on the disk. Where this range does not exist (/proc/self/uid_map) the default is the "
 	 "highest 4,096 ids that do.",
 	 "test_cfg_1_sandbox_session_uids"},
 	{"sandbox.run_as", CONFIG_CHOICE, AT(run_as), 0, 0, "caller", CHOICES("caller", "owner"),
@@ -143,6 +143,15 @@ const struct config_row config_rows[] = {
 	 "Show a session's user id as 0 to itself, for tools that insist on root. It has no more power "
 	 "by it.",
 	 "test_cfg_1_sandbox_root_inside"},
+	{"sandbox.home", CONFIG_CHOICE, AT(home), 0, 0, "workspace", CHOICES("workspace", "session"),
+	 "Home of sessions. workspace: sessions of the same workspace, agent and policy have the same one, "
+	 "so that caches of compilers and package managers last; it is kept below sessions.base_dir. "
+	 "session: each session has an empty one, which ends with it; so has a session with max_disk_mb.",
+	 "test_cfg_1_sandbox_home"},
+	{"sandbox.home_max_mb", CONFIG_INT, AT(home_max_mb), 0, 16 * MIB, "5120", NULL,
+	 "Size to which a kept home is brought when the last session that uses it ends: the longest unused "
+	 "caches are removed first. 0 for no limit.",
+	 "test_cfg_1_sandbox_home_max_mb"},
 	{"sandbox.shell", CONFIG_PATH, AT(shell), 0, PATH_LEN, "", NULL,
 	 "Shell that runs scripts; empty for bash, or sh if bash does not exist.",
 	 "test_cfg_1_sandbox_shell"},

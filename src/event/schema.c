@@ -76,6 +76,12 @@ static const char *const migrations[] = {
 	"UPDATE events SET policy_decision = json_extract(body, '$.policy.decision')"
 	"  WHERE json_valid(body)"
 	"  AND json_extract(body, '$.policy.decision') NOT IN ('allow', 'deny');",
+
+	/* Kept homes; bytes as they were when the last session that used one had ended. */
+	"CREATE TABLE homes("
+	"  id TEXT PRIMARY KEY, agent_id TEXT NOT NULL, workspace TEXT, policy_name TEXT,"
+	"  used_us INTEGER, bytes INTEGER);"
+	"ALTER TABLE sessions ADD COLUMN home TEXT;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 

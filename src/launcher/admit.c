@@ -7,6 +7,7 @@
 #include "launcher/own_dir.h"
 #include "launcher/policy_snapshots.h"
 #include <fcntl.h>
+#include <stdio.h>
 
 #define COVERED_MAX 64
 #define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
@@ -66,6 +67,8 @@ static int prove(const struct launcher *l, struct creation *c, const struct link
 	if (l->privileged && speaker == 0)
 		return err_set(err, E_UNAUTHENTICATED, NULL, "server.auth.none_as is not set");
 	c->who = (struct requester){speaker, requester_primary_gid(speaker)};
+	snprintf(c->who.agent, sizeof(c->who.agent), l->privileged ? "uid-%u" : "anonymous",
+		 speaker);
 	return 0;
 }
 
@@ -101,16 +104,14 @@ static void hash_request(const struct launcher_create *ask, char out[HASH_HEX])
 /* Without namespaces the policy is compiled for the session's own directories. */
 static void add_own_places(const struct creation *c, struct check_ask *ask)
 {
-	static const char *const own[] = {SANDBOX_OWN_HOME, SANDBOX_OWN_TMP};
+	cleanup_free char *tmp = mem_printf("%s/%s", c->own_dir, SANDBOX_OWN_TMP);
 
 	ask->workspace = mem_strdup(c->workspace);
-	ask->home = mem_printf("%s/%s", c->own_dir, SANDBOX_OWN_HOME);
+	ask->home = c->home != NULL ? mem_strdup(c->home)
+				    : mem_printf("%s/%s", c->own_dir, SANDBOX_OWN_HOME);
 	strv_add(&ask->places, c->workspace);
-	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
-		cleanup_free char *path = mem_printf("%s/%s", c->own_dir, own[i]);
-
-		strv_add(&ask->places, path);
-	}
+	strv_add(&ask->places, ask->home);
+	strv_add(&ask->places, tmp);
 }
 
 static bool creation_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
@@ -138,6 +139,7 @@ static void creation_done(struct creation *c)
 	msg_done(MSG_launcher_create, &c->ask);
 	free(c->workspace);
 	free(c->own_dir);
+	free(c->home);
 }
 
 /* agentsh-check has answered, or did not have to. */
@@ -172,6 +174,23 @@ static void creation_checked(struct launcher *l, struct check_job *job, struct c
 	free(c);
 }
 
+/* Of a session without namespaces. */
+static void choose_places(const struct launcher *l, struct creation *c)
+{
+	const struct config *config = &l->settings.config;
+	char name[HOME_NAME];
+
+	c->workspace = realpath(c->ask.workspace, NULL);
+	if (c->workspace == NULL) /* make_session will fail to open it, too */
+		c->workspace = mem_strdup(c->ask.workspace);
+	c->own_dir = own_dir_path(l, c->ask.session_id);
+	if (strcmp(config->home, "workspace") != 0)
+		return;
+	home_name(&(struct home_key){c->who.uid, c->who.agent, policy_of(l, &c->ask), c->workspace},
+		  name);
+	c->home = home_path(config->base_dir, name);
+}
+
 /* ---- the request ---- */
 
 void admit_session(void *launcher, void *msg, struct link_msg *m)
@@ -192,10 +211,7 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 		r = policies_selectable(&l->settings.config, policy_of(l, &now.ask), &why);
 	if (r == 0 && sandbox_without_namespaces(&(struct sandbox_plan){
 			      .privileged = l->privileged, .unenforced = now.ask.unenforced})) {
-		now.workspace = realpath(now.ask.workspace, NULL);
-		if (now.workspace == NULL) /* make_session will fail to open it, too */
-			now.workspace = mem_strdup(now.ask.workspace);
-		now.own_dir = own_dir_path(l, now.ask.session_id);
+		choose_places(l, &now);
 	}
 	if (r == 0 && must_ask(l, &now)) {
 		c = mem_dup(&now, sizeof(now));

@@ -136,6 +136,7 @@ static const struct peer_row rows[] = {
 	{MSG_launcher_create, admit_session}, {MSG_launcher_remove, on_remove},
 	{MSG_launcher_idle, on_idle},	      {MSG_launcher_ready, on_ready},
 	{MSG_launcher_ask, policies_ask},     {MSG_launcher_limit, narrow_session},
+	{MSG_launcher_trim, trim_home},
 };
 static const struct peer_kind kind = {.self = SIDE_LAUNCHER,
 				      .other = SIDE_API,

@@ -39,7 +39,7 @@ static void sbx_4_scratch_files_leave_memory_to_processes(void **state)
 		assert_int_equal(mb, rows[i].got);
 		assert_int_equal(walls.wall[WALL_memory_limit].state, rows[i].wall);
 		assert_string_equal(walls.wall[WALL_memory_limit].detail,
-				    said ? "so much; /tmp and home count" : "so much");
+				    said ? "so much; /tmp counts" : "so much");
 	}
 }
 

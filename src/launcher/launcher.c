@@ -315,6 +315,7 @@ void launcher_done(struct launcher *l)
 	api_link_stop(l);
 	checks_stop(l);
 	pool_stop(l);
+	trims_stop(l);
 	groups_close(l);
 	while (!TAILQ_EMPTY(&l->entries)) {
 		struct session_entry *w = TAILQ_FIRST(&l->entries);

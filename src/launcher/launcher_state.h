@@ -6,7 +6,7 @@
  * session: requester.c (who asks), admit.c, workspace_check.c, policy_snapshots.c, check_run.c
  * (agentsh-check). The kernel's exec check: bpf_child.c. A session: make.c, stub.c, pool.c
  * (prepared sandboxes), group.c (control groups), session_uids.c, session_limits.c. Its files:
- * session_files.c, own_dir.c. Its end: entries.c, orphans.c. */
+ * session_files.c, own_dir.c, trim.c (kept homes). Its end: entries.c, orphans.c. */
 #pragma once
 #include "launcher/api_child.h"
 #include "launcher/bpf_child.h"
@@ -18,6 +18,7 @@
 #include "launcher/runtime.h"
 #include "launcher/session_uids.h"
 #include "launcher/settings.h"
+#include "launcher/trim.h"
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -48,6 +49,7 @@ struct launcher {
 	struct groups groups;
 	struct pool pool;
 	struct orphans orphans;
+	struct trims trims;
 	struct uids uids;
 	size_t alive; /* entries with a living warden */
 	struct api_child api;

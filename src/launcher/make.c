@@ -28,6 +28,7 @@ struct job {
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
+	char home[HOME_NAME];	/* of its kept home; "": none */
 	dev_t device;		/* of the workspace */
 	int fd[ASSIGNMENT_FDS]; /* of the assignment */
 	int link_fd, report_fd; /* our ends */
@@ -208,6 +209,46 @@ static int open_workspace(struct job *j, struct err *err)
 	return open_trees(j, err);
 }
 
+static struct limits chosen_limits(const struct job *j)
+{
+	struct limits out = j->asked;
+
+	limits_choose(&out, &j->l->settings.config.limits, &j->policy->limits,
+		      j->l->groups.share_mb, NULL);
+	return out;
+}
+
+/* If a home cannot be kept, or its size must be bounded, the session gets an empty one. */
+static void keep_home(struct job *j)
+{
+	const struct config *c = &j->l->settings.config;
+	struct sandbox_plan *p = &j->plan;
+	const struct idmap map = home_map(j->l, p->uid);
+	cleanup_fd int userns = j->pooled != NULL ? pooled_userns(j->pooled, &map) : -1;
+	const struct home_ask ask = {c->base_dir, p, j->real, p->privileged ? &map : NULL, userns};
+	struct err why = {0};
+	int tree = -1, r;
+
+	if (strcmp(c->home, "workspace") != 0 || (p->privileged && !p->idmap) ||
+	    (j->c->own_dir == NULL && chosen_limits(j).value[LIMIT_max_disk_mb] > 0))
+		return;
+	home_name(&(struct home_key){j->c->who.uid, j->c->who.agent, j->policy->is.name, j->real},
+		  j->home);
+	r = trim_allows(j->l, j->home, &why);
+	if (r == 0)
+		r = home_keep(&ask, j->home, &tree, &why);
+	if (r < 0) {
+		j->home[0] = '\0';
+		log_warn("the home of a session is not kept", "session_id", j->ask->session_id,
+			 "error", why.message);
+		return;
+	}
+	p->home = home_path(c->base_dir, j->home);
+	if (tree != -1)
+		sandbox_trees_add(&j->view, tree);
+	p->trees = (uint32_t)j->view.n;
+}
+
 /* Without namespaces the session sees the machine's own files: its directories lie there, and its
  * policy was compiled for them. */
 static int choose_view(struct job *j, struct err *err)
@@ -226,7 +267,9 @@ static int choose_view(struct job *j, struct err *err)
 	p->workspace = mem_strdup(j->real);
 	r = own_dir_make(j->l, j->ask->session_id, &p->own_dir, err);
 	if (r == 0 &&
-	    (strcmp(p->workspace, j->c->workspace) != 0 || strcmp(p->own_dir, j->c->own_dir) != 0))
+	    (strcmp(p->workspace, j->c->workspace) != 0 || strcmp(p->own_dir, j->c->own_dir) != 0 ||
+	     (p->home == NULL) != (j->c->home == NULL) ||
+	     (p->home != NULL && strcmp(p->home, j->c->home) != 0)))
 		r = err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
 			    j->real);
 	return r;
@@ -273,7 +316,7 @@ static int set_limits(struct job *j, struct err *err)
 	char id[GROUP_ID_MAX];
 	struct cgroup_ask ask = {.id = id,
 				 .io_device = j->device,
-				 .limits = j->asked,
+				 .limits = chosen_limits(j),
 				 .required = limits_required(j->ask),
 				 .swap = limits_has(&j->asked, LIMIT_memory_swap_max_mb)};
 	struct wall_report report;
@@ -281,8 +324,6 @@ static int set_limits(struct job *j, struct err *err)
 	int64_t disk;
 	int r;
 
-	limits_choose(&ask.limits, &j->l->settings.config.limits, &j->policy->limits,
-		      j->l->groups.share_mb, NULL);
 	disk = ask.limits.value[LIMIT_max_disk_mb];
 	j->plan.scratch_mb = disk < UINT32_MAX ? (uint32_t)disk : UINT32_MAX;
 	if (j->pooled != NULL)
@@ -490,7 +531,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 			   .policy_version = mem_strdup(j->policy->is.version),
 			   .owner_uid = j->c->who.uid,
 			   .session_uid = j->plan.uid,
-			   .session_gid = j->plan.gid},
+			   .session_gid = j->plan.gid,
+			   .home = j->home[0] != '\0' ? mem_strdup(j->home) : NULL},
 		.link_fd = take_fd(j->link_fd),
 		.policy_fd = take_fd(j->fd[ASSIGNMENT_POLICY]),
 		.report_fd = take_fd(j->report_fd),
@@ -569,6 +611,7 @@ static int create(struct job *j, uint32_t req, struct err *err)
 	r = workspace_check(j->l, j->real, &j->plan, err);
 	if (r < 0)
 		return r;
+	keep_home(j);
 	if (j->c->own_dir != NULL)
 		r = choose_view(j, err);
 	if (r == 0) {

@@ -18,10 +18,10 @@ struct creation {
 	uint32_t req;
 	int64_t asked_by; /* when the API child that asks was started */
 	/* Of a session without namespaces: where its directories will be; owned, else NULL. */
-	char *workspace, *own_dir;
-	struct checked *policy; /* borrowed */
-	struct err uncovered;	/* what the policy does not cover of the request */
-	char hash[HASH_HEX];	/* of what the policy must cover; "": nothing */
+	char *workspace, *own_dir, *home; /* home NULL: not kept */
+	struct checked *policy;		  /* borrowed */
+	struct err uncovered;		  /* what the policy does not cover of the request */
+	char hash[HASH_HEX];		  /* of what the policy must cover; "": nothing */
 };
 /* launcher_create: answers by launcher_created or launcher_refused, now or later. m's descriptors
  * stay the caller's. */

@@ -23,6 +23,7 @@
 static bool is_known(const struct launcher *l, pid_t pid)
 {
 	const struct session_entry *w;
+	const struct trim *t;
 
 	if (pid == l->api.child.pid || pid == l->checks.child.pid)
 		return true;
@@ -31,6 +32,9 @@ static bool is_known(const struct launcher *l, pid_t pid)
 			return true;
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->warden.pid == pid)
+			return true;
+	LIST_FOREACH (t, &l->trims, next)
+		if (t->child.pid == pid)
 			return true;
 	return false;
 }

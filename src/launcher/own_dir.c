@@ -2,13 +2,13 @@
 /* The directories of sessions without namespaces: STATE/own/ID with a home and a tmp.
  *
  * A session may leave there whatever it likes, so that they are removed by a process of its own,
- * which first waits for the session's init, and takes deep trees apart from above: one descriptor
- * of a directory at a time, no recursion, no path. */
+ * which first waits for the session's init. */
 #include "launcher/own_dir.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/remove.h"
 #include "launcher/launcher_state.h"
 #include <dirent.h>
 #include <errno.h>
@@ -65,82 +65,15 @@ int own_dir_make(struct launcher *l, const char *id, char **path, struct err *er
 
 /* ---- removal ---- */
 
-/* The owner of a directory may change its mode, even if the mode lets him do nothing else. */
-static void open_up(int dir, const char *name)
-{
-	cleanup_fd int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char self[64];
-
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (fd != -1)
-		chmod(self, 0700);
-}
-
 static bool dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* What is in a directory of top goes; directories in it become top's own. */
-static void flatten(int top, const char *name, unsigned *number)
-{
-	cleanup_fd int fd = -1;
-	const struct dirent *e;
-	DIR *dir;
-
-	open_up(top, name);
-	fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = fd == -1 ? NULL : fdopendir(fd);
-	if (dir == NULL)
-		return;
-	take_fd(fd);
-	while ((e = readdir(dir)) != NULL) {
-		char to[NAME_LEN];
-
-		if (dots(e->d_name) || unlinkat(dirfd(dir), e->d_name, 0) == 0)
-			continue;
-		open_up(dirfd(dir), e->d_name);
-		snprintf(to, sizeof(to), ".flat-%u", (*number)++);
-		renameat(dirfd(dir), e->d_name, top, to);
-	}
-	closedir(dir);
-}
-
-/* Removes what is there now; how much that was. */
-static size_t remove_round(int top, unsigned *number)
-{
-	cleanup_fd int own = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own == -1 ? NULL : fdopendir(own);
-	const struct dirent *e;
-	size_t n = 0;
-
-	if (dir == NULL)
-		return 0;
-	take_fd(own);
-	while ((e = readdir(dir)) != NULL) {
-		if (dots(e->d_name))
-			continue;
-		flatten(top, e->d_name, number);
-		if (unlinkat(top, e->d_name, AT_REMOVEDIR) == 0 || unlinkat(top, e->d_name, 0) == 0)
-			n++;
-	}
-	closedir(dir);
-	return n;
-}
-
-static void empty(int dir)
-{
-	unsigned number = 0;
-
-	while (remove_round(dir, &number) > 0)
-		;
 }
 
 /* Holds neither the launcher's lock nor its sockets: it may outlive it. */
 static _Noreturn void remove_now(int parent, const char *name, const struct meta *m)
 {
 	const int keep[] = {parent};
-	int dir;
 
 	fdio_close_except(keep, 1);
 	for (size_t i = 1; i < m->n; i++) {
@@ -149,11 +82,7 @@ static _Noreturn void remove_now(int parent, const char *name, const struct meta
 		if (p.fd != -1 && poll(&p, 1, INIT_END_MS) == 0)
 			proc_pidfd_signal(p.fd, SIGKILL);
 	}
-	open_up(parent, name);
-	dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir != -1)
-		empty(dir);
-	unlinkat(parent, name, AT_REMOVEDIR);
+	remove_tree(parent, name);
 	_exit(0);
 }
 

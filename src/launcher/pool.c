@@ -32,7 +32,8 @@ static void pooled_free(struct pooled *p)
 	watch_free(p->readable);
 	child_forget(&p->stub);
 	mem_cleanup_fd(&p->sock);
-	mem_cleanup_fd(&p->userns);
+	mem_cleanup_fd(&p->userns[0]);
+	mem_cleanup_fd(&p->userns[1]);
 	buf_done(&p->recipe);
 	free(p);
 }
@@ -47,9 +48,9 @@ static void on_word(void *arg)
 {
 	struct pooled *p = arg;
 	struct launcher *l = p->l;
-	size_t nfds = 1;
+	size_t nfds = ARRAY_LEN(p->userns);
 	char word;
-	const ssize_t n = fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL);
+	const ssize_t n = fdio_recv(p->sock, &word, 1, p->userns, &nfds, NULL);
 
 	if (n == 1 && word == ASSIGNMENT_USERNS)
 		return; /* another word follows */
@@ -108,7 +109,7 @@ struct pooled *pool_make(struct launcher *l, struct stub *stub, struct err *err)
 			     .sock = pair[0],
 			     .group = stub->group,
 			     .map = stub->map,
-			     .userns = -1};
+			     .userns = {-1, -1}};
 	if (child_open(&p->stub, pid, err) == 0)
 		return p;
 	pooled_free(p);
@@ -259,9 +260,21 @@ void pool_take(struct pooled *p)
 	p->listed = false;
 }
 
+struct idmap home_map(const struct launcher *l, uint32_t uid)
+{
+	const uint32_t first = l->settings.config.session_uids.first;
+
+	return (struct idmap){first, first, uid, uid};
+}
+
 int pooled_userns(struct pooled *p, const struct idmap *map)
 {
-	return memcmp(&p->map, map, sizeof(*map)) == 0 ? take_fd(p->userns) : -1;
+	const struct idmap maps[] = {p->map, home_map(p->l, p->map.shown_uid)};
+
+	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
+		if (memcmp(&maps[i], map, sizeof(*map)) == 0)
+			return take_fd(p->userns[i]);
+	return -1;
 }
 
 struct child pool_release(struct pooled *p)

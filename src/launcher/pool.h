@@ -24,7 +24,7 @@ struct pooled {
 	int sock;
 	uint64_t group;	   /* number of its control group; 0: none */
 	struct idmap map;  /* uid and gid of its session, owner of the files; shown_uid 0: none */
-	int userns;	   /* owned; the user namespace with that map; -1: none */
+	int userns[2];	   /* owned; with that map, and with home_map; -1: none */
 	struct buf recipe; /* owned; of the plan that it was prepared for */
 	uint64_t fingerprint; /* of the host when it was prepared */
 	bool ready;
@@ -40,6 +40,8 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
 void pool_take(struct pooled *p);
 /* The user namespace with such a map, owned by the caller; -1: the sandbox has another map. */
 int pooled_userns(struct pooled *p, const struct idmap *map);
+/* How a kept home is shown to a session with this uid. */
+struct idmap home_map(const struct launcher *l, uint32_t uid);
 void pool_discard(struct pooled *p); /* with its group */
 /* Forks a stub, which is not prepared yet. NULL: E_UNAVAILABLE. */
 struct stub;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -77,6 +78,7 @@ int requester_connected(const struct runtime *p, bool privileged, int fd, struct
 	/* Root is admin on a user's server too, and can only act for that user there. */
 	if (!privileged && out->uid == 0)
 		*out = (struct requester){geteuid(), getegid(), true};
+	snprintf(out->agent, sizeof(out->agent), "uid-%u", cred.uid);
 	return 0;
 }
 
@@ -111,6 +113,7 @@ int requester_has_key(const struct api_keys *keys, const struct bytes *key, stru
 		return err_set(err, E_FORBIDDEN, found->id, "this API key may not make sessions");
 	*out = (struct requester){found->uid, requester_primary_gid(found->uid),
 				  found->role == ROLE_ADMIN};
+	snprintf(out->agent, sizeof(out->agent), "%s", found->agent_id);
 	return 0;
 }
 

@@ -2,12 +2,14 @@
 /* launcher/requester.h - who asks for a session, and as which user it runs. Private to launcher/.
  */
 #pragma once
+#include "base/id.h"
 #include "launcher/runtime.h"
 
 struct requester {
 	uid_t uid;
 	gid_t gid;
 	bool admin;
+	char agent[ID_MAX + 1]; /* as the API child names it; only of the caller */
 };
 /* The peer of a connection that was accepted from our unix socket. E_UNAUTHENTICATED for any other
  * descriptor. */

@@ -23,7 +23,7 @@ void limits_share(int64_t memory_mb, struct wall_report *walls, uint32_t *scratc
 	if (memory_mb == 0 || (state != WALL_UP && state != WALL_PARTIAL))
 		return;
 	memcpy(detail, walls->wall[WALL_memory_limit].detail, sizeof(detail));
-	wall_set(walls, WALL_memory_limit, state, "%.90s; /tmp and home count", detail);
+	wall_set(walls, WALL_memory_limit, state, "%.90s; /tmp counts", detail);
 	if (half < (*scratch_mb != 0 ? *scratch_mb : SCRATCH_MB))
 		*scratch_mb = half > 0 ? (uint32_t)half : 1;
 }

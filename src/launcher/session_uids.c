@@ -36,7 +36,9 @@ static bool is_taken(const struct launcher *l, uint32_t uid)
 	const struct session_entry *w;
 	const struct pooled *p;
 
-	if (uid == l->settings.config.api_uid || uid == NOBODY)
+	/* Kept homes belong to the first one on the disk. */
+	if (uid == l->settings.config.api_uid || uid == NOBODY ||
+	    uid == l->settings.config.session_uids.first)
 		return true;
 	TAILQ_FOREACH (p, &l->pool.list, next)
 		if (p->map.shown_uid == uid)

@@ -8,6 +8,7 @@
  * launcher's descriptors nor its lock. The assignment brings the lock: so the next launcher cannot
  * look for sessions before this one can be found. */
 #include "base/fdio.h"
+#include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include "sandbox/command_walls.h"
 #include <fcntl.h>
@@ -47,7 +48,9 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 				     .program = s->l->programs.fd,
 				     .exec_map = -1,
 				     .exec_link = s->l->bpf.check.link};
-	int link[2], userns = -1, r = 0;
+	const struct idmap maps[] = {s->map, home_map(s->l, s->map.shown_uid)};
+	int userns[ARRAY_LEN(maps)], link[2], r = 0;
+	size_t n = 0;
 	char id[GROUP_ID_MAX];
 
 	/* The session's limits hold for every process that is started from now on. */
@@ -76,9 +79,13 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 	if (r < 0)
 		return r;
 	/* If this fails, the launcher reports it for the session that needs the namespace. */
-	if (s->map.shown_uid != 0 && sandbox_idmap(&s->map, &userns, NULL) == 0 &&
-	    (fdio_send(s->sock, &made, 1, &userns, 1) < 0 || close(userns) < 0))
+	while (s->map.shown_uid != 0 && n < ARRAY_LEN(maps) &&
+	       sandbox_idmap(&maps[n], &userns[n], NULL) == 0)
+		n++;
+	if (n > 0 && fdio_send(s->sock, &made, 1, userns, n) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "the launcher does not listen");
+	while (n > 0)
+		close(userns[--n]);
 	/* init has the limit of its commands; the process that sends it descriptors needs more. */
 	rlimit_raise_files();
 	return assignment_wait(&done, err); /* gives up all power */

@@ -37,7 +37,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * lost: a dead session's rings, to drain; hup: log, config, keys. gone: a warden \
 	 * died; remove: sweep what a session left; idle: nothing lives, an auto-started server may \
 	 * end; policies: which there are, asked for or because some were read again; limit: \
-	 * narrower limits for a living session. */ \
+	 * narrower limits for a living session; trim: a kept home. */ \
 	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15, launcher_hello) \
 	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1, launcher_create) \
 	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 15, launcher_created) \
@@ -55,6 +55,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(launcher_policies,  15, LAUNCHER, API, IN_LIVE, OPEN,   0, 0, launcher_policies) \
 	X(launcher_limit,     16, API, LAUNCHER, IN_LIVE, OPEN,   0, 0, launcher_limit) \
 	X(launcher_limited,   17, LAUNCHER, API, IN_LIVE, OPEN,   0, 0, launcher_limited) \
+	X(launcher_trim,      18, API, LAUNCHER, IN_LIVE, OPEN,   0, 0, launcher_trim) \
+	X(launcher_trimmed,   19, LAUNCHER, API, IN_LIVE, OPEN,   0, 0, launcher_trimmed) \
 	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \
 	 * bell: the ring has records; settings: the log; patch: descriptors of the version before, which are closed. */ \
 	X(warden_hello,       20, API, WARDEN,   IN_NEW,  OPEN,   0, 0, warden_hello) \
@@ -164,11 +166,12 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(domains, LIST_LEN) STRV(ports, LIST_LEN) STRV(variables, REQUEST_ENV_MAX) \
 		STRV(limits, TEXT_LEN)) \
 	/* rings are named in the order of their descriptors: ring and ack of each, the warden's first. \
-	 * The version before has only the warden's, and no names. walls: wall_pack. */ \
+	 * The version before has only the warden's, and no names. walls: wall_pack. home: the name \
+	 * of its kept home. */ \
 	PAYLOAD(launcher_created, \
 		STR(session_id, ID_MAX) STR(workspace, PATH_LEN) STR(policy_name, ID_MAX) \
 		STR(policy_version, WORD_LEN) U32(owner_uid) U32(session_uid) U32(session_gid) \
-		STRV(walls, LIST_LEN) STRV(rings, LIST_LEN)) \
+		STRV(walls, LIST_LEN) STRV(rings, LIST_LEN) STR(home, WORD_LEN)) \
 	/* policy: for E_POLICY_DENIED the packed denial (base/denial.h). */ \
 	PAYLOAD(launcher_refused, \
 		STR(session_id, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) \
@@ -195,6 +198,11 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(launcher_limited, \
 		STR(session_id, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) \
 		STR(message, TEXT_LEN) STRV(walls, LIST_LEN)) \
+	/* Keeps a home that no session uses within a size; purge: removes all of it. */ \
+	PAYLOAD(launcher_trim, STR(home, WORD_LEN) U64(keep_bytes) U32(purge)) \
+	/* bytes: that are left. problem NULL: done. */ \
+	PAYLOAD(launcher_trimmed, \
+		STR(home, WORD_LEN) U64(bytes) U32(purge) STR(problem, TEXT_LEN)) \
 	PAYLOAD(msg_empty, U32(unused)) \
 	\
 	/* env: of the session, used the first time only. full_ring_drops: events.full_ring is drop. */ \
@@ -281,7 +289,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(init_ready, \
 		STRV(walls, LIST_LEN) U32(pid) STR(workspace, PATH_LEN) STR(own_dir, PATH_LEN) \
 		STR(state_program, PATH_LEN) STRV(writable, LIST_LEN) STRV(shown, LIST_LEN) \
-		STR(real_path, PATH_LEN)) \
+		STR(real_path, PATH_LEN) STR(home, PATH_LEN)) \
 	/* path: to execute; only a name if the program comes as a descriptor. brief_ms: a command that \
 	 * is over within this time has a leader_exit only. key: the sixth argument of its exec, by \
 	 * which the warden recognises it. new_session: unused, every command has one. */ \

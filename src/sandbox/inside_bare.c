@@ -236,7 +236,8 @@ static int check_program(const struct grants *g, const char *program, struct err
 static int collect(struct grants *g, struct err *err)
 {
 	const struct sandbox_plan *p = &g->in->plan;
-	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_HOME);
+	cleanup_free char *own_home = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_HOME);
+	const char *home = p->home != NULL ? p->home : own_home;
 	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_TMP);
 	const struct {
 		const char *path;

@@ -133,7 +133,9 @@ int inside_landlock(struct inside *in, struct err *err)
 	const struct landlock_rule workspace = {
 		AT_FDCWD, inside_workspace_path(in), LANDLOCK_TREE,
 		LANDLOCK_ALL & ~inside_withheld(p, "/" INSIDE_WORKSPACE), false};
-	const struct landlock_ask last = {.rules = &workspace, .nrules = 1};
+	const struct landlock_rule late[] = {
+		workspace, {AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL, false}};
+	const struct landlock_ask last = {.rules = late, .nrules = ARRAY_LEN(late)};
 	cleanup_free struct landlock_rule *rules = NULL;
 	struct landlock_ask ask;
 	unsigned withheld = LANDLOCK_ALL & ~workspace.access;

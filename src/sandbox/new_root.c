@@ -162,6 +162,10 @@ int inside_root(struct inside *in, struct err *err)
 		r = inside_view(in, true, err);
 	if (r == 0)
 		r = make_scratch(in, err);
+	if (r == 0 && !in->plan.privileged && in->plan.home != NULL)
+		r = mnt_bind(&(struct mnt_bind){AT_FDCWD, in->plan.home, in->root_fd, INSIDE_HOME,
+						MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV},
+			     err);
 	if (r == 0)
 		r = inside_view(in, false, err);
 	if (r == 0)
@@ -337,6 +341,8 @@ int inside_session(struct inside *in, struct err *err)
 		r = err_errno(err, E_ENFORCEMENT, INSIDE_HOME, "fchownat(/%s)", INSIDE_HOME);
 	if (r == 0 && mb > 0)
 		r = scratch_set(in->root_fd, mb << 20, &in->walls, err);
+	if (r == 0 && in->plan.privileged && in->plan.home != NULL && in->view.n > 0)
+		r = mnt_place(in->view.fd[in->view.n - 1], in->root_fd, INSIDE_HOME, err);
 	if (r == 0)
 		r = inside_view_late(in, err);
 	if (r == 0)
@@ -347,7 +353,8 @@ int inside_session(struct inside *in, struct err *err)
 		return err_errno(err, E_ENFORCEMENT, "/", "mount_setattr(/, read-only)");
 	close(take_fd(in->tree_fd));
 	wall_set(&in->walls, WALL_mount_namespace, WALL_UP,
-		 "own root: read-only system, a list of /etc, own /tmp and home, workspace at %s%s",
-		 inside_workspace_path(in), in->shown.n > 2 ? " and its real path" : "");
+		 "own root: read-only system, a list of /etc, own /tmp, %s home, workspace at %s%s",
+		 in->plan.home != NULL ? "this workspace's" : "own", inside_workspace_path(in),
+		 in->shown.n > 2 ? " and its real path" : "");
 	return 0;
 }

@@ -49,6 +49,7 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, namespaces, 0),
 	ROW(FIELD_U32, trees, 0),
 	ROW(FIELD_U32, fuse, 0),
+	ROW(FIELD_STR, home, PATH_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
@@ -65,7 +66,8 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 {
 	struct sandbox_plan p = *plan;
 
-	p.session_id = p.hostname = p.workspace = p.own_dir = p.real_path = p.backing = NULL;
+	p.session_id = p.hostname = p.workspace = p.own_dir = p.real_path = p.backing = p.home =
+		NULL;
 	p.withheld = p.shut_inside = p.blocked_inside = (struct strv){0};
 	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = p.trees = 0;
 	fields_pack(&sandbox_plan_fields, &p, out);

@@ -52,6 +52,9 @@ struct sandbox_plan {
 	/* The workspace is a linked worktree of git, by this name of a repository that is also
 	 * among passthrough_paths; NULL: it is not. */
 	char *repository, *worktree;
+	/* The real path of the kept home; NULL: the session's home ends with it. With a server of
+	 * root the home comes as the last tree. */
+	char *home;
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
@@ -109,9 +112,45 @@ struct sandbox_trees {
 	int *fd; /* owned */
 	size_t n;
 };
+void sandbox_trees_add(struct sandbox_trees *t, int fd); /* takes fd */
 int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
 		 struct sandbox_trees *out, struct err *err);
 void sandbox_trees_done(struct sandbox_trees *t);
+
+/* Homes that outlive their sessions. The key is who may find what a session leaves there. */
+#define HOME_NAME 33
+struct home_key {
+	uint32_t uid; /* proven */
+	const char *agent, *policy, *workspace;
+};
+void home_name(const struct home_key *k, char out[HOME_NAME]);
+char *home_path(const char *state, const char *name); /* owned by the caller */
+struct home_ask {
+	const char *state; /* the server's state directory */
+	const struct sandbox_plan *plan;
+	const char *workspace; /* its real path */
+	/* Of root's server: its owner on the disk and in the session, and a user namespace with
+	 * this map or -1. NULL: the home belongs to the user of the server. */
+	const struct idmap *map;
+	int userns;
+};
+/* Launcher: makes the home if it does not exist. With a map *tree is the home as a detached tree.
+ * E_UNAVAILABLE names the path; E_ENFORCEMENT "uid" if its file system cannot be mapped. */
+int home_keep(const struct home_ask *ask, const char *name, int *tree, struct err *err);
+struct home {
+	int parent, dir; /* owned */
+	int report;	 /* owned; of the child that trims it */
+	uint32_t uid;	 /* owner on the disk */
+};
+#define HOME_NONE ((struct home){-1, -1, -1, 0})
+/* Launcher. E_NOT_FOUND. */
+int home_open(const char *state, const char *name, struct home *out, struct err *err);
+void home_close(struct home *h);
+/* Forks a child that takes the owner's uid (drop) and no power, and removes the oldest caches until
+ * at most keep bytes are left; 0: all. It dies with the launcher. */
+int home_trim(struct home *h, bool drop, uint64_t keep, pid_t *pid, struct err *err);
+/* After its end: the bytes that are left. purge: removes the home itself. A problem, or NULL. */
+const char *home_trimmed(const struct home *h, const char *name, bool purge, uint64_t *left);
 
 /* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
  * the program) into new namespaces with init_link as its link (SIDE_INIT). In unprivileged mode

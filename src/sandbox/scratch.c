@@ -88,8 +88,8 @@ int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err 
 	if (fd != -1 && syscall(SYS_fsconfig, fd, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
 	    syscall(SYS_fsconfig, fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0) {
 		wall_set(walls, WALL_disk_limit, WALL_PARTIAL,
-			 "%llu MB for /tmp, /var/tmp, /dev/shm and home together; the workspace is "
-			 "not limited",
+			 "%llu MB for /tmp, /var/tmp, /dev/shm and a home that is not kept, "
+			 "together; the workspace is not limited",
 			 mb);
 		return 0;
 	}

@@ -380,6 +380,12 @@ int inside_covers(struct inside *in, struct err *err)
 	return r;
 }
 
+void sandbox_trees_add(struct sandbox_trees *t, int fd)
+{
+	t->fd = mem_resize(t->fd, t->n + 1, sizeof(*t->fd));
+	t->fd[t->n++] = fd;
+}
+
 void sandbox_trees_done(struct sandbox_trees *t)
 {
 	for (size_t i = 0; i < t->n; i++)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "policy/policy.h"
 #include "session/drain.h"
+#include "session/homes.h"
 #include "session/rows.h"
 #include "session/session_env.h"
 #include "session/session_policies.h"
@@ -369,6 +370,7 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 		mem_replace(&s->policy_name, take(m->policy_name));
 	if (m->policy_version != NULL)
 		mem_replace(&s->policy_version, take(m->policy_version));
+	mem_replace(&s->home, take(m->home));
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
 	r = session_policy_take(s, link->nfds > policy ? link->fd[policy] : -1, &err);
@@ -408,6 +410,7 @@ void session_on_ready(struct session *s)
 	session_event(s, EVENT_session_created, NULL);
 	session_set_state(s, SESSION_READY, NULL);
 	rows_session_write(s);
+	home_used(s);
 	session_policy_save(s);
 	session_when_safe(s, ready_committed);
 }

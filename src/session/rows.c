@@ -107,7 +107,8 @@ static const struct column_kind column_session_state = {format_session_state, pa
 	X(env, env, env) \
 	X(config, config, config) \
 	X(walls, walls, walls) \
-	X(capped, lines, capped)
+	X(capped, lines, capped) \
+	X(home, text, home)
 /* clang-format on */
 #define SESSION(column, kind, member) {&column_##kind, offsetof(struct session, member)},
 #define OFTEN_NAMES "state" SESSION_OFTEN(NAME)

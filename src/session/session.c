@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "session/command_events.h"
 #include "session/drain.h"
+#include "session/homes.h"
 #include "session/rows.h"
 #include "session/sessions.h"
 #include <signal.h>
@@ -65,6 +66,7 @@ void session_unref(struct session *s)
 	strv_done(&s->env);
 	session_forget_proof(s);
 	free(s->workspace);
+	free(s->home);
 	free(s->policy_name);
 	free(s->policy_version);
 	free(s->cwd);
@@ -219,6 +221,7 @@ static void end_saved(struct session *s)
 			(double)(s->ended_us - s->created_us) / 1e6);
 	remove_remains(s);
 	sessions_drop(s);
+	home_left(s);
 	if (s->create_done != NULL)
 		session_create_failed(s, reason);
 	session_tell_waiters(s, NULL);

@@ -89,6 +89,15 @@ void session_destroy(struct session *s, const struct caller *who, const char *re
  * admin waits for any agent's. */
 struct session *session_ending(struct sessions *ss, const struct caller *who);
 
+/* Kept homes, for clients: caches. Writes those that the caller may see, the longest unused first.
+ */
+int home_list(struct sessions *ss, const struct caller *who, struct jw *w, struct err *err);
+/* Removes one. E_NOT_FOUND, E_CONFLICT while a session uses it, E_UNAVAILABLE. Calls done once; err
+ * is NULL if it is removed. */
+typedef void home_done_fn(const struct err *err, void *arg);
+void home_purge(struct sessions *ss, const struct caller *who, const char *id, home_done_fn *done,
+		void *arg);
+
 /* Functions for the client of exec; each may be NULL. All run on the loop; the command is borrowed.
  * An observer with `output` is a reader: past output.command_quota the command waits for the
  * slowest one. A reader reports its position by command_has_read. */

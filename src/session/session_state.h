@@ -55,6 +55,7 @@ struct session {
 	int64_t rowid, owner_uid, created_us, last_activity_us, ended_us;
 	int64_t created_boot_us, active_boot_us; /* the same by CLOCK_BOOTTIME, for time-outs */
 	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure may be NULL */
+	char *home; /* name of its kept home; NULL: none */
 	struct strv env;
 	struct session_request config; /* as asked, narrowed */
 	struct strv capped;	       /* what was asked for and lowered: "timeout" */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "session/command_state.h"
 #include "session/drain.h"
+#include "session/homes.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
 
@@ -167,6 +168,7 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	TAILQ_INIT(&ss->all);
 	STAILQ_INIT(&ss->borrowed);
 	STAILQ_INIT(&ss->policy_waiters);
+	STAILQ_INIT(&ss->home_waiters);
 	ss->sweep = watch_timer(deps->loop, sweep, ss);
 	ss->quiet = watch_timer(deps->loop, sessions_serve_rest, ss);
 	r = rows_sessions_live(ss, load_session, NULL, err);
@@ -206,6 +208,7 @@ void sessions_free(struct sessions *ss)
 	}
 	sweep(ss);
 	policies_forget_waiters(ss);
+	homes_forget_waiters(ss);
 	policies_close(ss);
 	watch_free(ss->reaper);
 	watch_free(ss->sweep);
@@ -391,6 +394,7 @@ int sessions_on_launcher(struct sessions *ss, struct link_msg *m, struct err *er
 		{MSG_launcher_gone, on_gone},
 		{MSG_launcher_policies, policies_on_launcher},
 		{MSG_launcher_limited, session_on_limited},
+		{MSG_launcher_trimmed, homes_on_launcher},
 	};
 	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 

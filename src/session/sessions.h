@@ -28,6 +28,7 @@ struct sessions {
 	unsigned next_policy;
 	STAILQ_HEAD(, policies_waiter) policy_waiters;
 	uint32_t last_ticket;
+	STAILQ_HEAD(, home_waiter) home_waiters;
 	/* Since steady_since_us the wall clock is this far ahead of CLOCK_BOOTTIME, to a minute. */
 	int64_t wall_ahead_us, steady_since_us;
 };

@@ -169,13 +169,14 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 
 static int send_ready(struct link *l, const struct inside *in, int end_fd, struct err *err)
 {
-	/* The last four are of a session without namespaces. */
+	/* The last five are of a session without namespaces. */
 	struct init_ready ready = {.pid = (uint32_t)getpid(),
 				   .workspace = in->plan.workspace,
 				   .own_dir = in->plan.own_dir,
 				   .writable = in->writable,
 				   .shown = in->shown,
 				   .real_path = in->plan.real_path,
+				   .home = in->plan.home,
 				   .state_program = in->plan.state_program};
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};

@@ -48,7 +48,8 @@ int place_open(struct session_place *p, struct init_ready *ready, struct link_ms
 	/* The policy was compiled for the real path, which is canonical here. */
 	strv_add(&p->names.shown, ready->workspace);
 	strv_add(&p->names.shown, ready->workspace);
-	p->home = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_HOME);
+	p->home = ready->home != NULL ? take(ready->home)
+				      : mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_HOME);
 	p->tmp = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_TMP);
 	p->writable = ready->writable;
 	ready->writable = (struct strv){0};

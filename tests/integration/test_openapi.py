@@ -177,6 +177,13 @@ def tour_policies(api, path):
     api.call("POST", "/api/v1/policies/reload")
 
 
+def tour_caches(api):
+    (cache,) = (c for c in api.call("GET", "/api/v1/caches").json["caches"] if c["in_use"])
+    api.call("DELETE", f"/api/v1/caches/{cache['id']}", status=409)
+    (idle,) = (c for c in api.call("GET", "/api/v1/caches").json["caches"] if not c["in_use"])
+    api.call("DELETE", f"/api/v1/caches/{idle['id']}")
+
+
 def tour_events(api, path):
     assert len(api.call("GET", f"{path}/history?limit=1000").json["events"]) > 10
     api.call("GET", "/api/v1/events/search?type=command_finished,session_state&limit=20")
@@ -195,6 +202,7 @@ def test_api_1_answers_are_as_described(api):
     tour_commands(api, path)
     tour_run(api)
     tour_policies(api, path)
+    tour_caches(api)
     tour_events(api, path)
     for root in ("/health", "/ready", "/metrics", "/openapi.json"):
         api.call("GET", root)

@@ -139,7 +139,7 @@ def test_sbx_6_a_session_uid_gets_403_on_everything(users_server):
 
 
 def test_sbx_6_prepared_sandboxes_give_their_ids_to_sessions(new_server, tmp_path):
-    s = new_server(config={"sandbox": {"session_uids": "1900210000-1900210001", "pool_size": 2}})
+    s = new_server(config={"sandbox": {"session_uids": "1900209999-1900210001", "pool_size": 2}})
     harness.wait_for(lambda: len(s.waiting_pids()) == 2, "the pool is filled")
     # What was prepared serves no session once the host's mounts have changed.
     subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path], check=True)
@@ -148,7 +148,7 @@ def test_sbx_6_prepared_sandboxes_give_their_ids_to_sessions(new_server, tmp_pat
 
 
 def test_ses_8_after_a_restart_no_living_session_loses_its_uid(new_server):
-    s = new_server(config={"sandbox": {"session_uids": "1900200000-1900200003", "pool_size": 0}})
+    s = new_server(config={"sandbox": {"session_uids": "1900199999-1900200003", "pool_size": 0}})
     old = [s.session(), s.session()]
     uids = {x.out("id -u") for x in old}
     s.process.kill()

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Homes that outlive their sessions: STATE/homes/NAME.
+ *
+ * STATE of root's server belongs to the API child, which could put another directory there. So
+ * `homes` must belong to the launcher and be closed to all others; then only the launcher has made
+ * what is in it. */
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "sandbox/inside.h"
+#include "sandbox/mnt.h"
+#include "sandbox/sandbox.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PARENT "homes"
+
+void home_name(const struct home_key *k, char out[HOME_NAME])
+{
+	cleanup_free char *text =
+		mem_printf("%u\n%s\n%s\n%s", k->uid, k->agent, k->policy, k->workspace);
+	uint8_t digest[HASH_LEN];
+	char hex[HASH_HEX];
+
+	hash_sha256(digest, text, strlen(text), NULL, 0);
+	hash_hex(hex, digest);
+	memcpy(out, hex, HOME_NAME - 1);
+	out[HOME_NAME - 1] = '\0';
+}
+
+char *home_path(const char *state, const char *name)
+{
+	cleanup_free char *real = realpath(state, NULL);
+
+	return mem_printf("%s/%s/%s", real != NULL ? real : state, PARENT, name);
+}
+
+static int open_parent(const char *state, int *out, struct err *err)
+{
+	cleanup_free char *path = mem_printf("%s/%s", state, PARENT);
+	cleanup_fd int fd = -1;
+	struct stat st;
+
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1 || fstat(fd, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot use %s", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 077) != 0)
+		return err_set(err, E_UNAVAILABLE, path,
+			       "%s must be a directory of uid %u with mode 0700: remove it", path,
+			       geteuid());
+	*out = take_fd(fd);
+	return 0;
+}
+
+/* make: with this owner, if it does not exist. */
+static int open_home(const char *state, const char *name, const uint32_t *make, struct home *out,
+		     struct err *err)
+{
+	cleanup_fd int parent = -1, dir = -1;
+	struct stat st;
+	int r;
+
+	if (strlen(name) != HOME_NAME - 1 || strspn(name, "0123456789abcdef") != HOME_NAME - 1)
+		return err_set(err, E_NOT_FOUND, name, "no kept home '%s'", name);
+	r = open_parent(state, &parent, err);
+	if (r < 0)
+		return r;
+	if (make == NULL || mkdirat(parent, name, 0700) == 0 || errno == EEXIST)
+		dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir == -1 && errno == ENOENT)
+		return err_set(err, E_NOT_FOUND, name, "no kept home '%s'", name);
+	if (dir == -1 || fstat(dir, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, name, "cannot open the kept home %s", name);
+	/* One that was made when sandbox.session_uids began elsewhere keeps its owner. */
+	if (make != NULL && st.st_uid == geteuid() && st.st_uid != *make) {
+		if (fchown(dir, *make, *make) < 0)
+			return err_errno(err, E_UNAVAILABLE, name, "fchown(%s)", name);
+		st.st_uid = *make;
+	}
+	*out = (struct home){
+		.parent = take_fd(parent), .dir = take_fd(dir), .report = -1, .uid = st.st_uid};
+	return 0;
+}
+
+int home_open(const char *state, const char *name, struct home *out, struct err *err)
+{
+	return open_home(state, name, NULL, out, err);
+}
+
+void home_close(struct home *h)
+{
+	mem_cleanup_fd(&h->parent);
+	mem_cleanup_fd(&h->dir);
+	mem_cleanup_fd(&h->report);
+	*h = HOME_NONE;
+}
+
+static int clone_home(int dir, int userns, int *tree, struct err *err)
+{
+	cleanup_fd int made = -1;
+	char real[PATH_MAX];
+	int r = mnt_name(dir, real) > 0
+			? mnt_clone(dir, "", &made, err)
+			: err_errno(err, E_UNAVAILABLE, NULL, "readlink(/proc/self/fd/%d)", dir);
+
+	if (r == 0)
+		r = mnt_set(made, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, real, err);
+	if (r == 0)
+		r = idmap_tree(made, userns, real, NULL, err);
+	if (r == 0)
+		*tree = take_fd(made);
+	return r;
+}
+
+/* In a kept home the agent may have left a link at a mount point. */
+static int check_mounts(const struct sandbox_plan *p, const char *workspace, struct err *err)
+{
+	const struct strv *const lists[] = {&p->read_only_paths, &p->passthrough_paths,
+					    &p->monitored_paths};
+	const char *in = path_within(workspace, "/" INSIDE_HOME) ? workspace : NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			if (path_within(lists[i]->v[k], "/" INSIDE_HOME))
+				in = lists[i]->v[k];
+	return in == NULL ? 0
+			  : err_set(err, E_UNAVAILABLE, in, "%s lies in the home of sessions", in);
+}
+
+int home_keep(const struct home_ask *ask, const char *name, int *tree, struct err *err)
+{
+	const uint32_t own = geteuid();
+	struct home home = HOME_NONE;
+	cleanup_fd int made = -1;
+	struct idmap map;
+	int r = check_mounts(ask->plan, ask->workspace, err);
+
+	if (r == 0)
+		r = open_home(ask->state, name, ask->map != NULL ? &ask->map->disk_uid : &own,
+			      &home, err);
+	if (r == 0 && ask->map != NULL) {
+		map = *ask->map;
+		map.disk_uid = map.disk_gid = home.uid;
+		if (ask->userns == -1 || home.uid != ask->map->disk_uid)
+			r = sandbox_idmap(&map, &made, err);
+		if (r == 0)
+			r = clone_home(home.dir, made != -1 ? made : ask->userns, tree, err);
+	}
+	home_close(&home);
+	return r;
+}
