@@ -328,7 +328,7 @@ def test_cli_1_run_needs_nothing(tmp_path):
 
     try:
         r = run("--", "sh", "-c", "pwd; cat; touch made; exit 3", input=b"stdin\n")
-        assert (r.returncode, r.stdout) == (3, b"/workspace\nstdin\n"), r.stderr
+        assert (r.returncode, r.stdout) == (3, f"{ws}\nstdin\n".encode()), r.stderr
         assert (ws / "made").stat().st_uid == 1000
         r = run("--output", "json", "--", "echo", "hi", stdin=subprocess.DEVNULL)
         assert json.loads(r.stdout)["result"]["stdout"] == "hi\n"
