@@ -15,8 +15,9 @@ CLONE_NEWNS = 0x20000
 
 class MountTree:
     def __init__(self, directory, *options, unshare=("-m",)):
+        """The backing directory `back` may already be there."""
         self.back, self.place = directory / "back", directory / "place"
-        self.back.mkdir()
+        self.back.mkdir(exist_ok=True)
         self.place.mkdir()
         self.server = subprocess.Popen(
             ["unshare", *unshare, "--propagation", "private", PROGRAM, *options, self.back, self.place],

@@ -95,21 +95,28 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 	while ((more = fill(h, offset)) > 0) {
 		const struct dirent64 *e = (const void *)(h->entries + h->begin);
 		const size_t len = strlen(e->d_name);
-		const size_t need = head + FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + len);
+		const enum watch_shown shown = is_dots(e->d_name)
+						       ? WATCH_ATTRIBUTES
+						       : watch_shown(fs, h, q->node, e->d_name);
+		const size_t need = shown == WATCH_NOTHING
+					    ? 0
+					    : head + FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + len);
 		char *at = (char *)r->out + r->len;
 		struct fuse_dirent *d = (void *)(at + head);
 
 		if (r->len + need > size)
 			break;
-		memset(at, 0, need);
-		if (plus)
-			enter_listed(fs, q, h->fd, e->d_name, (void *)at);
-		d->ino = fs_number(fs, key.dev, e->d_ino);
-		d->off = (uint64_t)e->d_off;
-		d->namelen = (uint32_t)len;
-		d->type = e->d_type;
-		memcpy(d->name, e->d_name, len);
-		r->len += need;
+		if (need > 0) {
+			memset(at, 0, need);
+			if (plus && shown == WATCH_ATTRIBUTES)
+				enter_listed(fs, q, h->fd, e->d_name, (void *)at);
+			d->ino = fs_number(fs, key.dev, e->d_ino);
+			d->off = (uint64_t)e->d_off;
+			d->namelen = (uint32_t)len;
+			d->type = e->d_type;
+			memcpy(d->name, e->d_name, len);
+			r->len += need;
+		}
 		h->begin += e->d_reclen;
 		h->next_offset = offset = e->d_off;
 	}

@@ -119,15 +119,23 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 		    struct fuse_entry_out *out)
 {
 	struct node *p = node_get(fs->nodes, parent);
-	const unsigned ms = attr_ms(fs, st);
+	unsigned ms = attr_ms(fs, st), entry_ms = fs->setup.entry_ms;
 	struct node_key key;
 
 	if (p == NULL || !p->directory)
 		return p == NULL ? -ESTALE : -ENOTDIR;
 	backing_key(st, &key);
+	if (fs->watch != NULL) {
+		const uint32_t set = watch_set(fs, p, name);
+
+		/* the kernel asks each time for what some callers may not know */
+		ms = set & WATCH_OP(stat) ? 0 : ms;
+		entry_ms = set & POLICY_FILE_HIDDEN ? 0 : entry_ms;
+		key.set = key.directory ? 0 : set;
+	}
 	out->nodeid = node_id(node_look_up(fs->nodes, p, name, &key));
-	out->entry_valid = fs->setup.entry_ms / 1000;
-	out->entry_valid_nsec = fs->setup.entry_ms % 1000 * 1000000;
+	out->entry_valid = entry_ms / 1000;
+	out->entry_valid_nsec = entry_ms % 1000 * 1000000;
 	out->attr_valid = ms / 1000;
 	out->attr_valid_nsec = ms % 1000 * 1000000;
 	fs_attributes(fs, st, &out->attr);
@@ -154,7 +162,7 @@ void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		r->error = q->opcode == FUSE_IOCTL ? ENOTTY : ENOSYS;
 		return;
 	}
-	result = run(fs, q, r);
+	result = fs->watch != NULL ? watch_run(fs, q, r, run) : run(fs, q, r);
 	if (result == FS_MUST_WAIT) {
 		r->parked = slow_call_start(fs, q);
 		result = r->parked ? 0 : q->opcode == FUSE_SETLKW ? -ENOLCK : -EAGAIN;
@@ -211,6 +219,8 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	node_on_gone(fs->nodes, backing_gone, fs);
 	fs->locks = locks_new();
 	fs->slow = slow_calls_new();
+	if (s->watch != NULL)
+		fs->watch = watch_new(s->watch);
 	*out = fs;
 	return 0;
 }
@@ -244,5 +254,6 @@ void fs_free(struct fs *fs)
 	backing_done(&fs->backing);
 	node_table_free(fs->nodes);
 	pthread_mutex_destroy(&fs->lock);
+	free(fs->watch);
 	free(fs);
 }

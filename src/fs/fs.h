@@ -6,6 +6,7 @@
 #pragma once
 #include "base/err.h"
 #include "fs/fuse_transport.h"
+#include "fs/watch.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,7 +28,8 @@ struct fs_setup {
 	 * permitted set at least: it is effective only during the one ioctl. The file system then
 	 * sees neither READ nor WRITE of them. */
 	bool passthrough;
-	unsigned open_dirs; /* directories kept open; 0: FS_OPEN_DIRS */
+	unsigned open_dirs;		    /* directories kept open; 0: FS_OPEN_DIRS */
+	const struct fs_watch_setup *watch; /* copied; NULL: nothing is decided and recorded */
 };
 #define FS_OPEN_DIRS 4096
 

@@ -17,10 +17,12 @@
 struct fs_handle {
 	int fd;
 	uint32_t number;
-	struct node *node;	/* held by the handle */
-	struct fs_handle *next; /* of the same node */
-	bool executed;		/* opened by execve, and open while the program runs */
-	int backing_id;		/* of the node, shared by all its handles; 0: not passed through */
+	struct node *node;	 /* held by the handle */
+	struct fs_handle *next;	 /* of the same node */
+	bool executed;		 /* opened by execve, and open while the program runs */
+	int backing_id;		 /* of the node, shared by all its handles; 0: not passed through */
+	struct watch_file *file; /* its opener; owned; NULL: operations are not watched */
+	_Atomic uint64_t bytes_read, bytes_written; /* by requests */
 	/* a directory: entries that were read and not sent yet */
 	pthread_mutex_t reading;
 	char *entries; /* NULL: nothing was read yet */
@@ -41,6 +43,7 @@ struct fs {
 	size_t handles, handle_room, handle_hint;
 	struct lock_table *locks;
 	struct slow_calls *slow;
+	struct fs_watch *watch; /* NULL: nothing is decided and recorded */
 };
 
 /* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
@@ -79,6 +82,18 @@ struct fs_opened {
 int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct fs_open_out *out);
 struct fs_handle *handle_get(struct fs *fs, uint64_t fh); /* NULL: not a number of a handle */
 int handle_release(struct fs *fs, uint64_t fh);
+
+/* ---- decisions and events: watch.c ---- */
+
+struct fs_watch *watch_new(const struct fs_watch_setup *s); /* free() ends it */
+/* Decides, runs and records a request. */
+int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run);
+/* With the lock: the set of decisions by which the name in the directory is a node. */
+uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name);
+enum watch_shown { WATCH_NOTHING, WATCH_NAME, WATCH_ATTRIBUTES };
+/* What a listing may show of a name in the node. */
+enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_t node,
+			     const char *name);
 
 /* ---- whose credentials: caller.c ---- */
 

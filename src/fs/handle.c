@@ -75,6 +75,7 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	const bool suits = suits_passthrough(fs, o), flush = needs_flush(fs, node, o);
 	struct fs_handle *h = mem_new(struct fs_handle);
 	struct node *n;
+	bool twin;
 	size_t i;
 
 	h->fd = o->fd;
@@ -105,7 +106,9 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	h->next = n->handles;
 	n->handles = h;
 	node_keep(fs->nodes, n);
-	choose_mode(fs, h, suits);
+	/* two nodes of one object do not share a page cache */
+	twin = !n->directory && node_has_twin(fs->nodes, n);
+	choose_mode(fs, h, suits || (twin && fs->passthrough));
 	out->backing_id = h->backing_id;
 	pthread_mutex_unlock(&fs->lock);
 	out->fh = h->number;
@@ -114,6 +117,8 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	/* With AUTO_INVAL_DATA the kernel drops cached pages when it sees another mtime or size. */
 	if (out->backing_id > 0)
 		out->open_flags = FOPEN_PASSTHROUGH;
+	else if (twin)
+		out->open_flags = FOPEN_DIRECT_IO;
 	else if (fs->features & FUSE_AUTO_INVAL_DATA)
 		out->open_flags = FOPEN_KEEP_CACHE;
 	if (!flush)
@@ -155,6 +160,7 @@ int handle_release(struct fs *fs, uint64_t fh)
 		close_id(fs, unused_id);
 	pthread_mutex_destroy(&h->reading);
 	free(h->entries);
+	free(h->file);
 	free(h);
 	return 0;
 }

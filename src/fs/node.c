@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Nodes lie in chunks that never move. Names are blocks of their own. Two hashes lead to them: by
- * (parent, name) to a name, by (device, inode, set) to a node. */
+ * (parent, name) to a name, by (device, inode) to a node. */
 #include "fs/node.h"
 #include "base/fnv.h"
 #include "base/mem.h"
+#include <errno.h>
 #include <limits.h>
 #include <search.h>
 #include <string.h>
@@ -41,9 +42,9 @@ static uint64_t mix(uint64_t h)
 	return h ^ (h >> 32);
 }
 
-static uint32_t *key_bucket(const struct node_table *t, uint64_t ino, uint16_t device, uint16_t set)
+static uint32_t *key_bucket(const struct node_table *t, uint64_t ino, uint16_t device)
 {
-	const uint64_t h = mix(t->seed ^ ino ^ (uint64_t)device << 48 ^ (uint64_t)set << 32);
+	const uint64_t h = mix(t->seed ^ ino ^ (uint64_t)device << 48);
 
 	return &t->by_key[h & (t->key_buckets - 1)];
 }
@@ -70,12 +71,12 @@ static void hash_node(struct node_table *t, struct node *n)
 
 			if (!other->hashed)
 				continue;
-			bucket = key_bucket(t, other->ino, other->device, other->set);
+			bucket = key_bucket(t, other->ino, other->device);
 			other->next = *bucket;
 			*bucket = s;
 		}
 	}
-	bucket = key_bucket(t, n->ino, n->device, n->set);
+	bucket = key_bucket(t, n->ino, n->device);
 	n->next = *bucket;
 	*bucket = n->slot;
 	n->hashed = true;
@@ -84,7 +85,7 @@ static void hash_node(struct node_table *t, struct node *n)
 
 static void unhash_node(struct node_table *t, struct node *n)
 {
-	uint32_t *at_slot = key_bucket(t, n->ino, n->device, n->set);
+	uint32_t *at_slot = key_bucket(t, n->ino, n->device);
 
 	if (!n->hashed)
 		return;
@@ -244,6 +245,36 @@ struct node *node_parent(const struct node_table *t, const struct node_name *nam
 	return name != NULL ? at(t, name->parent) : NULL;
 }
 
+#define PATH_CUT "/..."
+
+int node_path(const struct node_table *t, const struct node *n, const char *name, char *out,
+	      size_t size)
+{
+	size_t begin = size - 1;
+	int r = 0;
+
+	out[begin] = '\0';
+	while (r == 0 && (name != NULL || n->slot != NODE_ROOT)) {
+		const struct node_name *nm = n->names;
+		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
+		const size_t len = text != NULL ? strlen(text) : 0;
+
+		if (text == NULL || len + sizeof(PATH_CUT) > begin) {
+			begin -= sizeof(PATH_CUT) - 1;
+			memcpy(out + begin, PATH_CUT, sizeof(PATH_CUT) - 1);
+			r = text == NULL ? -ENOENT : -ENAMETOOLONG;
+		} else {
+			begin -= len + 1;
+			out[begin] = '/';
+			memcpy(out + begin + 1, text, len);
+			n = name != NULL ? n : at(t, nm->parent);
+			name = NULL;
+		}
+	}
+	memmove(out, out + begin, size - begin);
+	return r;
+}
+
 /* ---- numbers of inodes ---- */
 
 /* The upper 16 bits of a number that is shown say which device it is of: those of the first devices
@@ -380,7 +411,7 @@ static void set_name(struct node_table *t, struct node *n, struct node *parent, 
 static struct node *find_key(struct node_table *t, const struct node_key *key)
 {
 	const uint16_t device = device_index(t, key->dev);
-	uint32_t s = *key_bucket(t, key->ino, device, key->set);
+	uint32_t s = *key_bucket(t, key->ino, device);
 	struct node *n;
 
 	for (; s != 0; s = n->next) {
@@ -401,13 +432,42 @@ void node_keep(struct node_table *t, struct node *n)
 		hash_node(t, n);
 }
 
+bool node_has_twin(const struct node_table *t, const struct node *n)
+{
+	const struct node *other;
+
+	for (uint32_t s = *key_bucket(t, n->ino, n->device); s != 0; s = other->next) {
+		other = at(t, s);
+		if (other != n && other->ino == n->ino && other->device == n->device &&
+		    other->birth == n->birth)
+			return true;
+	}
+	return false;
+}
+
+/* The node of the object that has this name and no other one, whatever its set is. */
+static struct node *find_only_name(struct node_table *t, struct node *parent, const char *name,
+				   const struct node_key *key)
+{
+	struct node *n = name != NULL ? node_child(t, parent, name) : NULL;
+
+	return n != NULL && n->hashed && n->names->next == NULL && n->ino == key->ino &&
+			       n->device == device_index(t, key->dev) && n->birth == key->birth &&
+			       n->directory == key->directory
+		       ? n
+		       : NULL;
+}
+
 struct node *node_look_up(struct node_table *t, struct node *parent, const char *name,
 			  const struct node_key *key)
 {
 	struct node *n = find_key(t, key);
 
 	if (n == NULL)
+		n = find_only_name(t, parent, name, key);
+	if (n == NULL)
 		n = new_node(t, key);
+	n->set = key->set;
 	n->lookups++;
 	if (name != NULL && n->slot != NODE_ROOT) {
 		parent->children++; /* holds it */

@@ -26,7 +26,7 @@ struct node_key {
 	uint64_t ino;
 	dev_t dev;
 	uint32_t birth; /* a hash of the birth time; 0: not known */
-	uint16_t set;	/* of decisions */
+	uint32_t set;	/* of decisions */
 	bool directory;
 };
 
@@ -45,9 +45,9 @@ struct node {
 	uint32_t slot, generation;
 	uint32_t next;	   /* slot, in the chain of a hash or in the free list */
 	uint32_t children; /* names whose parent this is */
-	uint32_t birth;
-	uint16_t device, set; /* device: an index */
-	uint16_t open_dir;    /* its entry in struct backing; 0: none; kept by backing.c */
+	uint32_t birth, set;
+	uint16_t device;   /* an index */
+	uint16_t open_dir; /* its entry in struct backing; 0: none; kept by backing.c */
 	bool used;
 	bool directory;
 	bool hashed; /* false: its object is gone, and its number may belong to another one */
@@ -65,12 +65,20 @@ uint64_t node_id(const struct node *n);
 void node_key(const struct node_table *t, const struct node *n, struct node_key *out);
 /* The parent of one of its names, NULL for the root. */
 struct node *node_parent(const struct node_table *t, const struct node_name *name);
+/* Writes the path of a node by its newest name, or of the name below it, with a slash before each
+ * component: "" for the root. -ENOENT: the node or a directory above it has no name.
+ * -ENAMETOOLONG: it does not fit. `out` then has the end of the path behind "/...". */
+int node_path(const struct node_table *t, const struct node *n, const char *name, char *out,
+	      size_t size);
 struct node *node_child(const struct node_table *t, const struct node *parent, const char *name);
 
 /* The node of an object, found or made, with one lookup more. (parent, name) leads to it from now
- * on, and to no other; name NULL: it has no name (O_TMPFILE). */
+ * on, and to no other; name NULL: it has no name (O_TMPFILE). A node that has this name alone gets
+ * the set of the key: it was moved to where other decisions are made. */
 struct node *node_look_up(struct node_table *t, struct node *parent, const char *name,
 			  const struct node_key *key);
+/* Whether the object has another node, with another set. */
+bool node_has_twin(const struct node_table *t, const struct node *n);
 /* The kernel forgets n lookups, at most all; the node may be gone afterwards. */
 void node_forget(struct node_table *t, struct node *n, uint64_t count);
 /* The name is gone. */

@@ -8,6 +8,7 @@
 // clang-format on
 #include "base/mem.h"
 #include "fs/node.h"
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 
@@ -212,12 +213,54 @@ static void fil_7_a_known_name_costs_at_most_160_bytes(void **state)
 	node_table_free(t);
 }
 
+/* FIL-3: names of one object with other decisions have other nodes; a moved name keeps its node. */
+static void fil_3_a_node_is_an_object_under_one_set_of_decisions(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node_key denied = file(10);
+	struct node *a = enter(t, root_of(t), "a", file(10)), *b;
+	char path[64];
+
+	denied.set = 7;
+	assert_false(node_has_twin(t, a));
+	b = enter(t, root_of(t), "b", denied);
+	assert_ptr_not_equal(a, b);
+	assert_true(node_has_twin(t, a) && node_has_twin(t, b));
+	assert_ptr_equal(enter(t, root_of(t), "c", file(10)), a);
+	/* one of two names is decided otherwise now: it goes to the other node */
+	assert_ptr_equal(enter(t, root_of(t), "c", denied), b);
+	assert_ptr_equal(node_child(t, root_of(t), "a"), a);
+	/* the only name: the node keeps its id, and the kernel its cache */
+	node_remove_name(t, root_of(t), "b");
+	node_remove_name(t, root_of(t), "c");
+	denied.set = 8;
+	assert_ptr_equal(enter(t, root_of(t), "a", denied), a);
+	assert_int_equal(a->set, 8);
+	/* another object in its place is another node */
+	denied = file(11);
+	assert_ptr_not_equal(enter(t, root_of(t), "a", denied), a);
+
+	a = enter(t, enter(t, root_of(t), "dir", dir(20)), "f", file(21));
+	assert_int_equal(node_path(t, a, NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "/dir/f");
+	assert_int_equal(node_path(t, root_of(t), NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "");
+	assert_int_equal(node_path(t, root_of(t), "x", path, sizeof(path)), 0);
+	assert_string_equal(path, "/x");
+	assert_int_equal(node_path(t, a, NULL, path, 10), -ENAMETOOLONG);
+	assert_string_equal(path, "/.../f");
+	node_remove_name(t, root_of(t), "dir");
+	assert_int_equal(node_path(t, a, NULL, path, sizeof(path)), -ENOENT);
+	node_table_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fil_7_a_node_is_an_inode_and_its_id_is_not_reused),
 		cmocka_unit_test(fil_7_numbers_of_several_devices_are_unique),
 		cmocka_unit_test(fil_7_a_reused_inode_number_is_another_node),
+		cmocka_unit_test(fil_3_a_node_is_an_object_under_one_set_of_decisions),
 		cmocka_unit_test(fil_7_parents_live_as_long_as_their_children),
 		cmocka_unit_test(fil_7_rename_and_exchange_move_names),
 		cmocka_unit_test(fil_7_moved_directories_make_no_ring),

@@ -104,6 +104,12 @@ enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate
 						: GATE_DENY;
 }
 
+enum gate_answer gate_ask_file(struct gate *g, struct gate_case *k, const struct file_rules *f)
+{
+	policy_file_verdict(g->policy, f, k->op->file.op, &k->verdict);
+	return verdict_allows(&k->verdict) ? GATE_ALLOW : GATE_DENY;
+}
+
 void gate_refuse(struct gate_case *k, enum gate_why why)
 {
 	static const struct {

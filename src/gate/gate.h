@@ -92,6 +92,9 @@ struct gate_case {
 /* Decides. GATE_PENDING: k stays where it is until it is resumed, or gate_gone. waiter NULL: the
  * operation cannot wait, and an approve is denied. */
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
+/* gate_ask of a file operation for which policy_decide_file has found the rules. It cannot wait.
+ * Any thread; takes no lock. */
+enum gate_answer gate_ask_file(struct gate *g, struct gate_case *k, const struct file_rules *f);
 /* Refuses an operation that must not happen although the policy may allow it. */
 void gate_refuse(struct gate_case *k, enum gate_why why);
 /* Decides an operation that is not done: no approver is asked, and no event is written. */

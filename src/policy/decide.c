@@ -103,8 +103,7 @@ static const char *text_or_null(const struct policy *p, uint32_t at)
 	return at != 0 ? snapshot_text(p, at) : NULL;
 }
 
-/* The verdict of a rule that was found, or of the default. */
-static void conclude(const struct policy *p, unsigned class, const struct rule_found *f,
+void decide_conclude(const struct policy *p, enum op_class class, const struct rule_found *f,
 		     bool approver, struct verdict *v)
 {
 	const struct snapshot_class *c = &p->head->class[class];
@@ -146,6 +145,14 @@ static void conclude(const struct policy *p, unsigned class, const struct rule_f
 		v->why = v->decision == DECISION_approve ? "no approver" : why;
 }
 
+void decide_refuse(struct verdict *v, const char *why)
+{
+	*v = (struct verdict){.decision = DECISION_deny,
+			      .effective = DECISION_deny,
+			      .rule = "default",
+			      .why = why};
+}
+
 static void search_file(struct rule_search *s, const struct op *op)
 {
 	char real[PATH_MAX];
@@ -173,7 +180,7 @@ void policy_decide(const struct policy *p, const struct op *op, bool approver, s
 	bool cached = false;
 
 	if (class != OP_NET && !glob_plain_path(class == OP_FILE ? op->file.path : op->exec.path))
-		wrong = "not a plain absolute path";
+		wrong = DECIDE_NOT_PLAIN;
 	else if (p->cache != NULL && cache_get(p->cache, op, &s.best))
 		cached = true;
 	else if (class == OP_FILE)
@@ -183,15 +190,12 @@ void policy_decide(const struct policy *p, const struct op *op, bool approver, s
 	else
 		wrong = decide_net(s, op, &s.best);
 	if (wrong != NULL) {
-		*v = (struct verdict){.decision = DECISION_deny,
-				      .effective = DECISION_deny,
-				      .rule = "default",
-				      .why = wrong};
+		decide_refuse(v, wrong);
 		return;
 	}
 	if (p->cache != NULL && !cached)
 		cache_put(p->cache, &s.best);
-	conclude(p, class, &s.best, approver, v);
+	decide_conclude(p, class, &s.best, approver, v);
 	if (s.best.rule == SNAPSHOT_NONE && v->decision == DECISION_deny && class == OP_EXEC &&
 	    (op->exec.flags & OP_EXEC_LOOSE) != 0)
 		v->why = "no rule allows it by a name that can lead elsewhere (call it by its own "

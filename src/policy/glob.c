@@ -248,6 +248,46 @@ bool glob_match_path(const char *pattern, const char *path)
 	}
 }
 
+uint64_t glob_rest(const char *pattern, const char *dir)
+{
+	uint64_t states = 1;
+	const char *text = dir + 1;
+	size_t nc, nt;
+
+	for (bool more = true; more;) {
+		const char *p = pattern + (*pattern == '/'), *tc = component(&text, &nt);
+		uint64_t next = 0;
+
+		more = nt > 0;
+		for (unsigned i = 0; *p != '\0'; i++) {
+			const char *c = component(&p, &nc);
+			const bool here = (states >> i & 1) != 0, both = is_double(c, nc);
+
+			if (here && both && i + 1 < GLOB_COMPONENTS && *p != '\0')
+				states |= UINT64_C(1) << (i + 1);
+			if (here && both)
+				next |= UINT64_C(1) << i;
+			else if (here && more && *p != '\0' && i + 1 < GLOB_COMPONENTS &&
+				 match(c, c + nc, (struct glob_reader){.p = tc, .end = tc + nt},
+				       &(bool){0}))
+				next |= UINT64_C(1) << (i + 1);
+		}
+		if (more)
+			states = next;
+	}
+	return states;
+}
+
+const char *glob_component(const char *pattern, unsigned n)
+{
+	const char *p = pattern + (*pattern == '/');
+	size_t len;
+
+	while (n-- > 0)
+		component(&p, &len);
+	return p;
+}
+
 bool glob_plain_path(const char *path)
 {
 	const char *p = path;

@@ -8,6 +8,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define GLOB_MAX 4096	   /* bytes of a pattern */
@@ -42,6 +43,10 @@ static inline bool glob_is_path(const char *pattern)
 }
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */
 bool glob_plain_path(const char *path);
+/* What is left of a path pattern below a directory: bit i means that the components from the i-th
+ * on match something below it. */
+uint64_t glob_rest(const char *pattern, const char *dir);
+const char *glob_component(const char *pattern, unsigned n); /* from the n-th on */
 /* Whether the text has no special character in it (a backslash is one). */
 bool glob_is_literal(const char *pattern, size_t len);
 /* Writes text so that it matches only itself; out has room for 2 * strlen + 1. */

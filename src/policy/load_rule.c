@@ -203,6 +203,13 @@ static void read_final(struct loader *l, const struct yaml_item *item, const str
 		problem(l, item->value, "only a deny can be final");
 }
 
+static void read_hide(struct loader *l, const struct yaml_item *item, const struct map_key *key)
+{
+	if (value_bool(l, "hide", item->value, &l->rule->flags) && l->rule->flags &&
+	    l->rule->decision != DECISION_deny)
+		problem(l, item->value, "only a deny can hide");
+}
+
 static void read_whole(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
 	value_bool(l, "args_whole", item->value, &l->rule->args_whole);
@@ -261,6 +268,7 @@ static const struct map_key rule_keys[] = {
 	{"message", read_message},
 	{"paths", read_list, COND_PATHS, ON_FILE, add_path, TO(subject), "paths"},
 	{"operations", read_list, 0, ON_FILE, add_bit},
+	{"hide", read_hide, 0, ON_FILE},
 	{"domains", read_list, COND_DOMAINS, ON_NET, add_domain, TO(subject), "domains"},
 	{"cidrs", read_list, COND_CIDRS, ON_NET, add_cidr, TO(cidrs)},
 	{"ports", read_list, COND_PORTS, ON_NET, add_port, TO(ports)},
@@ -276,17 +284,20 @@ static const struct map_key rule_keys[] = {
 	{NULL},
 };
 
-/* soft_delete and hide are decisions of the specification that this version does not have. */
 static void read_decision(struct loader *l, const struct yaml *y)
 {
 	const char *word = value_scalar(y);
-	const bool later = strcmp(word, "soft_delete") == 0 || strcmp(word, "hide") == 0;
+	const bool later = strcmp(word, "soft_delete") == 0, hide = strcmp(word, "hide") == 0;
 	enum decision d;
 
-	if (l->class == OP_EXEC && later)
-		problem(l, y, "'%s' is not a decision for commands", word);
+	if (l->class == OP_FILE && hide)
+		problem(l, y, "'hide' is a key: write 'decision: deny' and 'hide: true'");
+	else if (l->class != OP_FILE && (hide || (later && l->class == OP_EXEC)))
+		problem(l, y, "'%s' is not a decision for %s", word,
+			l->class == OP_EXEC ? "commands" : "connections");
 	else if (l->class != OP_EXEC && (later || strcmp(word, "redirect") == 0))
-		problem(l, y, "'%s' needs the workspace, which this version does not have", word);
+		problem(l, y, "'%s' is not a decision of this version for files and connections",
+			word);
 	else if (value_decision(l, y, l->class == OP_EXEC, &d))
 		l->rule->decision = (uint8_t)d;
 }
@@ -305,7 +316,7 @@ static void check_whole(struct loader *l, const struct yaml *y)
 			    "'domains', 'cidrs', 'ports' or 'protocols'"},
 	};
 	const struct snapshot_rule *r = l->rule;
-	const bool letters = r->flags && !(r->conditions & COND_FLAGS);
+	const bool letters = l->class == OP_EXEC && r->flags && !(r->conditions & COND_FLAGS);
 	const uint32_t *args = (const void *)l->part[PART_PATTERNS].data;
 	uint32_t i = 0;
 
@@ -344,6 +355,8 @@ void rule_load(struct loader *l, const struct yaml *y)
 		problem(l, y, "a rule needs 'name'");
 	if (l->class == OP_FILE && yaml_get(y, "operations") == NULL)
 		r.bits = (1U << OP_FILES) - 1;
+	if (l->class == OP_FILE && r.flags && r.bits != (1U << OP_FILES) - 1)
+		problem(l, y, "'hide' is for all operations: leave out 'operations'");
 	check_whole(l, y);
 	buf_add(&l->rules[l->class], &r, sizeof(r));
 }

@@ -70,6 +70,25 @@ void policy_name_workspace(struct policy *p, const char *real);
 /* That path of a plain path, in out; NULL: it is not in the workspace, or too long. */
 const char *policy_real_name(const struct policy *p, const char *path, char out[PATH_MAX]);
 
+/* The rule of every file operation at one path, found in one search. Any thread: nothing is written
+ * to the policy. */
+struct file_rules {
+	uint32_t rule[OP_FILES]; /* private */
+	bool plain;
+};
+void policy_decide_file(const struct policy *p, const char *path, struct file_rules *out);
+/* The same verdict as policy_decide without an approver. */
+void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
+			 struct verdict *v);
+/* What the rules decide at the path, as one number: paths with the same number are treated alike.
+ * Bits 1 << OP_FILE_… are the operations that are denied. */
+#define POLICY_FILE_ALL ((1U << OP_FILES) - 1)
+#define POLICY_FILE_HIDDEN (1U << 2 * OP_FILES) /* the path is not shown; the bits above are 0 */
+uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
+/* Whether an operation that is denied somewhere below the directory `from` may be allowed at the
+ * same place below `to` (a "yes" may be wrong). Plain paths. */
+bool policy_file_gains(const struct policy *p, const char *from, const char *to);
+
 /* policy_decide keeps about n decisions from now on. */
 void policy_add_cache(struct policy *p, size_t n);
 

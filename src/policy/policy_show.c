@@ -244,7 +244,7 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 	if (r->groups.n > 0)
 		format_groups(p, r, w);
 	else if (r->flags)
-		jw_kbool(w, "flags", true);
+		jw_kbool(w, class == OP_FILE ? "hide" : "flags", true);
 	if (r->args_whole)
 		jw_kbool(w, "args_whole", true);
 	jw_kstr(w, "decision", decision_name(r->decision));

@@ -71,7 +71,9 @@ extern const size_t snapshot_item_size[PARTS];
 struct snapshot_rule {
 	uint32_t name, message, redirect_to; /* texts */
 	uint32_t line, column;
-	uint8_t decision, final, flags, args_whole;
+	uint8_t decision, final;
+	uint8_t flags; /* of an exec rule; of a file rule: `hide` */
+	uint8_t args_whole;
 	uint32_t conditions;
 	uint32_t bits; /* operations, kinds or protocols; a network rule has no kinds */
 	/* of PART_PATTERNS: subject is paths, commands or domains */
@@ -222,6 +224,12 @@ void search_path(struct rule_search *s, const char *path); /* a plain path */
 /* Each fills s.match and s.arg and runs the search. decide_net returns why it denies, or NULL. */
 struct rule_found decide_exec(struct rule_search s, const struct op *op);
 const char *decide_net(struct rule_search s, const struct op *op, struct rule_found *out);
+
+/* The verdict of a rule that was found, or of the default. */
+void decide_conclude(const struct policy *p, enum op_class class, const struct rule_found *f,
+		     bool approver, struct verdict *v);
+#define DECIDE_NOT_PLAIN "not a plain absolute path"
+void decide_refuse(struct verdict *v, const char *why); /* what cannot be decided */
 
 extern const char *const decide_system_dirs[]; /* NULL-ended; each ends with a slash */
 /* Whether the file lies directly in one of them. */

@@ -90,7 +90,8 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 	    r->decision >= DECISIONS || r->final > 1 || r->flags > 1 || r->args_whole > 1 ||
 	    (r->conditions & ~(unsigned)COND_ALL) != 0 ||
 	    (r->final && r->decision != DECISION_deny) || redirect != (r->redirect_to != 0) ||
-	    (redirect && class != OP_EXEC))
+	    (redirect && class != OP_EXEC) ||
+	    (class == OP_FILE && r->flags && r->decision != DECISION_deny))
 		return false;
 	if (!patterns_ok(p, &r->subject, subject[class]) ||
 	    !patterns_ok(p, &r->scripts, glob_check_path) ||

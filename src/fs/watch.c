@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Asks before an operation and settles after it.
+ *
+ * An operation is done on the node that was decided, whatever it is called by then. A move between
+ * the two is like a move after the operation, because no move may allow what was denied before. */
+#include "fs/watch.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fs/fs_state.h"
+#include "model/file_type.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+
+/* Bits of a set beside those of the policy: the file system itself denies. */
+#define SET_READ_ONLY (1U << 29)
+#define SET_BLOCKED (1U << 30)
+#define SET_TOO_LONG (1U << 31)
+
+struct fs_watch {
+	struct fs_watch_setup setup;
+	bool unrestricted; /* nothing can deny anything */
+};
+
+/* One name, and what may be done by it. */
+struct watch_place {
+	char path[PATH_MAX];
+	int error; /* of node_path */
+	bool known, directory;
+	struct file_rules rules;
+	uint32_t set; /* what is denied: policy_file_set and SET_… */
+};
+
+struct watched {
+	struct watch_need need;
+	struct watch_place at, to;
+	struct op op;
+	struct gate_case k;
+	enum fs_actor kind;
+	int64_t begin_us;
+	bool refused; /* k.verdict says why */
+	bool silent;  /* no event */
+};
+
+/* What an open file remembers of its opener: RELEASE does not say who closes it. */
+struct watch_file {
+	struct actor actor;
+	enum fs_actor kind;
+	uint32_t tid;
+	int flags; /* of the open */
+	bool executes;
+	char path[]; /* by which it was opened; "" of agentsh's own */
+};
+
+struct fs_watch *watch_new(const struct fs_watch_setup *s)
+{
+	struct fs_watch *w = mem_new(struct fs_watch);
+
+	w->setup = *s;
+	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
+			  s->blocked.n == 0;
+	return w;
+}
+
+/* ---- names ---- */
+
+static bool listed(const struct strv *list, const char *path)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (path_within(path, list->v[i]))
+			return true;
+	return false;
+}
+
+/* What may be done by the path. A path that is too long matches no rule for certain: everything is
+ * denied by it, unless nothing is ever denied. */
+static uint32_t decide(const struct fs_watch *w, const char *path, int error,
+		       struct file_rules *rules)
+{
+	const struct policy *policy = gate_policy(w->setup.gate);
+
+	policy_decide_file(policy, error == 0 ? path : w->setup.shown, rules);
+	if (w->unrestricted)
+		return 0;
+	if (error != 0)
+		return SET_TOO_LONG | POLICY_FILE_ALL;
+	if (listed(&w->setup.blocked, path))
+		return SET_BLOCKED | POLICY_FILE_ALL;
+	return policy_file_set(policy, rules) |
+	       (listed(&w->setup.read_only, path) ? SET_READ_ONLY | WATCH_CHANGES : 0);
+}
+
+/* With the lock: an object without a name is decided by the path by which it was opened, else by
+ * the set of its last name. */
+static void locate_nameless(const struct fs_watch *w, const struct node *n, const char *name,
+			    struct watch_place *p)
+{
+	const struct fs_handle *h = name == NULL ? n->handles : NULL;
+
+	while (h != NULL && (h->file == NULL || h->file->path[0] == '\0'))
+		h = h->next;
+	if (h != NULL) {
+		strcpy(p->path, h->file->path);
+		p->error = 0;
+	} else if (w->unrestricted || (name == NULL && !n->directory)) {
+		p->set = n->set;
+	} else {
+		p->error = -ESTALE;
+	}
+}
+
+/* Finds the path of a node, or of a name in it. -ESTALE: it has no path; the kernel looks the name
+ * up again. */
+static int locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p)
+{
+	const size_t len = strlen(fs->watch->setup.shown);
+	const struct node *n, *child;
+
+	memcpy(p->path, fs->watch->setup.shown, len);
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, node);
+	p->error =
+		n == NULL ? -ESTALE : node_path(fs->nodes, n, name, p->path + len, PATH_MAX - len);
+	child = n != NULL && name != NULL ? node_child(fs->nodes, n, name) : n;
+	p->known = child != NULL;
+	p->directory = child != NULL && child->directory;
+	if (p->error == -ENOENT)
+		locate_nameless(fs->watch, n, name, p);
+	pthread_mutex_unlock(&fs->lock);
+	if (p->error == -ESTALE)
+		return -ESTALE;
+	if (p->error == -ENOENT)
+		decide(fs->watch, p->path, p->error, &p->rules);
+	else
+		p->set = decide(fs->watch, p->path, p->error, &p->rules);
+	return 0;
+}
+
+/* TMPFILE has no name; it is decided as if it had this one. */
+#define TMPFILE_NAME "#tmpfile"
+
+uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name)
+{
+	const char *shown = fs->watch->setup.shown;
+	const size_t len = strlen(shown);
+	struct file_rules rules;
+	char path[PATH_MAX];
+	int error;
+
+	if (fs->watch->unrestricted)
+		return 0;
+	memcpy(path, shown, len);
+	error = node_path(fs->nodes, dir, name != NULL ? name : TMPFILE_NAME, path + len,
+			  sizeof(path) - len);
+	return decide(fs->watch, path, error, &rules);
+}
+
+/* ---- asking ---- */
+
+static int refuse(struct watched *w, const struct watch_place *p, const char *rule, const char *why,
+		  int error)
+{
+	w->op.file.path = p->path;
+	w->k.verdict = (struct verdict){.decision = DECISION_deny,
+					.effective = DECISION_deny,
+					.rule = rule,
+					.why = why,
+					.final = true};
+	w->refused = true;
+	return -error;
+}
+
+/* Where the file system itself denies; 0: it does not. */
+static int ask_own(struct watched *w, const struct watch_place *p, unsigned ops)
+{
+	if (p->error == -ENOENT && ops & p->set)
+		return refuse(w, p, "file-control", "its last name did not allow it", EACCES);
+	if (p->set & SET_TOO_LONG)
+		return refuse(w, p, "file-control", "the path is too long to be decided", EACCES);
+	if (p->set & SET_BLOCKED)
+		return refuse(w, p, "filesystem.blocked_paths", "this path is blocked", EACCES);
+	if (p->set & SET_READ_ONLY && ops & WATCH_CHANGES)
+		return refuse(w, p, "filesystem.read_only_passthrough_paths",
+			      "this path is read-only", EROFS);
+	return 0;
+}
+
+/* The verdict of the event is that of the operation that is denied, else of one that is to be
+ * logged, else of the main one. makes: the name is to be made. */
+static int ask_at(const struct fs_watch *watch, struct watched *w, const struct watch_place *p,
+		  unsigned ops, bool makes)
+{
+	const bool hidden = (p->set & POLICY_FILE_HIDDEN) != 0;
+	unsigned denied = ops & p->set & POLICY_FILE_ALL;
+	struct gate_case first = w->k;
+	bool found = false;
+	int r = ask_own(w, p, ops);
+
+	if (r < 0)
+		return r;
+	if (hidden && denied == 0)
+		denied = WATCH_OP(stat);
+	for (unsigned i = 0; i <= OP_FILES; i++) {
+		const unsigned op = i == 0 ? w->need.main : i - 1;
+
+		if (((denied != 0 ? denied : ops) & 1U << op) == 0)
+			continue;
+		w->op = (struct op){.class = OP_FILE, .file = {op, p->path}};
+		if (gate_ask_file(watch->setup.gate, &w->k, &p->rules) == GATE_DENY) {
+			w->refused = true;
+			return hidden && !makes ? -ENOENT : -EACCES;
+		}
+		if (!found || w->k.verdict.decision == DECISION_log)
+			first = w->k;
+		found = true;
+		if (first.verdict.decision == DECISION_log)
+			break;
+	}
+	if (found)
+		w->k = first;
+	return 0;
+}
+
+static const char *second_name(const struct fs_request *q)
+{
+	return q->opcode == FUSE_LINK ? q->name[0] : q->name[1];
+}
+
+static uint64_t second_parent(const struct fs_request *q)
+{
+	return q->opcode == FUSE_LINK	   ? q->node
+	       : q->opcode == FUSE_RENAME2 ? ((const struct fuse_rename2_in *)q->arg)->newdir
+					   : ((const struct fuse_rename_in *)q->arg)->newdir;
+}
+
+static bool listed_below(const struct strv *list, const char *dir)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (path_within(list->v[i], dir))
+			return true;
+	return false;
+}
+
+/* The object must not gain anything by its new name, nor what is below it. */
+static int compare(const struct fs_watch *watch, struct watched *w, const struct watch_place *from,
+		   const struct watch_place *to)
+{
+	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0;
+
+	if (!gains && !watch->unrestricted && (from->directory || !from->known))
+		gains = listed_below(&watch->setup.blocked, from->path) ||
+			listed_below(&watch->setup.read_only, from->path) ||
+			policy_file_gains(gate_policy(watch->setup.gate), from->path, to->path);
+	if (!gains)
+		return 0;
+	w->op.file.op = w->need.main;
+	return refuse(w, from, "file-control",
+		      "the policy allows more at the new name than at the old one", EACCES);
+}
+
+static int ask_two(struct fs *fs, const struct fs_request *q, struct watched *w)
+{
+	const bool exchange = q->opcode == FUSE_RENAME2 &&
+			      ((const struct fuse_rename2_in *)q->arg)->flags & RENAME_EXCHANGE;
+	unsigned to_ops = w->need.to_ops;
+	int r;
+
+	r = q->opcode == FUSE_LINK
+		    ? locate(fs, ((const struct fuse_link_in *)q->arg)->oldnodeid, NULL, &w->at)
+		    : locate(fs, q->node, q->name[0], &w->at);
+	if (r == 0)
+		r = locate(fs, second_parent(q), second_name(q), &w->to);
+	if (r < 0)
+		return r;
+	if (exchange)
+		to_ops = w->need.ops;
+	else if (w->to.known && w->need.names == WATCH_MOVE)
+		to_ops |= WATCH_OP(delete);
+	r = ask_at(fs->watch, w, &w->to, to_ops, !exchange);
+	if (r == 0)
+		r = ask_at(fs->watch, w, &w->at, w->need.ops, false);
+	if (r == 0)
+		r = compare(fs->watch, w, &w->at, &w->to);
+	if (r == 0 && exchange)
+		r = compare(fs->watch, w, &w->to, &w->at);
+	return r;
+}
+
+static int ask(struct fs *fs, const struct fs_request *q, struct watched *w)
+{
+	const char *name = q->opcode == FUSE_TMPFILE	  ? TMPFILE_NAME
+			   : w->need.names == WATCH_ENTRY ? q->name[0]
+							  : NULL;
+	int r;
+
+	w->op = (struct op){.class = OP_FILE, .file = {w->need.main, w->at.path}};
+	if (w->need.names == WATCH_MOVE || w->need.names == WATCH_LINK)
+		return ask_two(fs, q, w);
+	r = locate(fs, q->node, name, &w->at);
+	if (r < 0)
+		return r;
+	/* access() of a directory: a change is decided by the name that it makes */
+	if (q->opcode == FUSE_ACCESS && w->at.directory)
+		w->need.ops = w->need.ops & WATCH_OP(read) ? WATCH_OP(list) : 0;
+	r = ask_at(fs->watch, w, &w->at, w->need.ops, w->need.makes);
+	if (r == 0 && q->opcode == FUSE_LOOKUP)
+		gate_ask_file(fs->watch->setup.gate, &w->k, &w->at.rules);
+	return r;
+}
+
+/* ---- settling ---- */
+
+static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor kind, uint32_t tid,
+		   struct gate_report *r)
+{
+	const size_t shown = strlen(w->setup.shown);
+	char real[PATH_MAX];
+
+	if (w->setup.real != NULL && k->op->file.path != NULL &&
+	    (size_t)snprintf(real, sizeof(real), "%s%s", w->setup.real, k->op->file.path + shown) <
+		    sizeof(real))
+		r->real_path = real;
+	if (kind == FS_ACTOR_UNKNOWN)
+		w->setup.late(w->setup.arg, tid, k, r);
+	else
+		gate_settle(w->setup.gate, k, r);
+}
+
+static void settle(struct fs *fs, const struct fs_request *q, struct watched *w, int result)
+{
+	const bool two = w->need.names == WATCH_MOVE || w->need.names == WATCH_LINK;
+	char flags[OPEN_FLAGS_MAX];
+	struct gate_report r = {.outcome = w->refused	? GATE_REFUSED
+					   : result < 0 ? GATE_FAILED
+							: GATE_DONE,
+				.latency_us =
+					(uint64_t)(clock_mono_us(&clock_system) - w->begin_us),
+				.type = w->need.type,
+				.error = -result,
+				.to = two			  ? w->to.path
+				      : q->opcode == FUSE_SYMLINK ? q->name[1]
+								  : NULL};
+
+	/* ESTALE: the kernel looks again and asks again; the others are run again */
+	if (w->silent || w->need.event == WATCH_SILENT || result == -ESTALE ||
+	    result == FS_MUST_WAIT || (result == -EINTR && q->may_wait) ||
+	    (w->need.event == WATCH_DENIALS && !w->refused))
+		return;
+	if (two && w->op.file.path == w->to.path)
+		r.to = NULL;
+	if (w->need.opens) {
+		open_flags_format(w->need.flags, flags);
+		r.flags = flags;
+	}
+	record(fs->watch, &w->k, w->kind, (uint32_t)q->pid, &r);
+}
+
+struct watch_bytes {
+	uint64_t read, written;
+	bool passed; /* the kernel read and wrote it by itself */
+};
+
+/* One read and one write event per open file, when it is closed. Where bytes were not counted
+ * (cached pages, files that are passed through) their number is absent, not 0. */
+static void settle_file(struct fs *fs, const struct watch_file *f, const struct watch_bytes *b)
+{
+	const struct fs_watch *w = fs->watch;
+	const int mode = f->flags & O_ACCMODE;
+	const bool reads = mode == O_RDONLY || (b->passed && mode != O_WRONLY);
+	struct file_rules rules;
+	const struct {
+		enum op_file op;
+		uint64_t bytes;
+		bool wanted;
+	} part[] = {
+		{OP_FILE_read, b->read, b->read > 0 || (reads && !f->executes)},
+		{OP_FILE_write, b->written, b->written > 0 || (b->passed && mode != O_RDONLY)},
+	};
+
+	policy_decide_file(gate_policy(w->setup.gate), f->path, &rules);
+	for (size_t i = 0; i < ARRAY_LEN(part); i++) {
+		const struct op op = {.class = OP_FILE, .file = {part[i].op, f->path}};
+		struct gate_case k = {.op = &op, .actor = f->actor};
+		struct gate_report r = {.outcome = GATE_DONE,
+					.has_bytes = part[i].bytes > 0,
+					.bytes = part[i].bytes};
+
+		if (!part[i].wanted)
+			continue;
+		gate_ask_file(w->setup.gate, &k, &rules);
+		/* it was decided by the open */
+		k.verdict.effective = DECISION_allow;
+		record(w, &k, f->kind, f->tid, &r);
+	}
+}
+
+/* ---- around an operation ---- */
+
+/* What the answer of a LOOKUP shows of an object that the caller may neither stat nor open. Nothing
+ * is open by this name, so that a size of 0 does no harm. */
+static void hide_attributes(struct fuse_attr *a)
+{
+	*a = (struct fuse_attr){
+		.ino = a->ino, .mode = a->mode & (S_IFMT | 0777), .nlink = a->nlink};
+}
+
+/* The kernel does not keep attributes that a caller may not know: fs_enter_locked does the same. */
+static void after(const struct fs_request *q, struct watched *w, struct fs_reply *r)
+{
+	const bool looked = q->opcode == FUSE_LOOKUP;
+	const bool shown = q->opcode == FUSE_GETATTR || q->opcode == FUSE_SETATTR;
+	struct fuse_attr_out *attr = r->out;
+	struct fuse_entry_out *entry = r->out;
+
+	if (shown && w->at.set & WATCH_OP(stat))
+		attr->attr_valid = attr->attr_valid_nsec = 0;
+	if (!looked || w->kind == FS_ACTOR_OWN || entry->nodeid == 0)
+		return;
+	/* a directory: on the way to something else, as far as one can tell */
+	w->silent = S_ISDIR(entry->attr.mode) || w->at.set & WATCH_OP(stat);
+	if ((w->at.set & (WATCH_OP(stat) | WATCH_OP(open))) == (WATCH_OP(stat) | WATCH_OP(open)))
+		hide_attributes(&entry->attr);
+}
+
+static void remember_opener(struct fs *fs, const struct fs_request *q, const struct watched *w,
+			    struct fs_reply *r)
+{
+	const bool made = q->opcode == FUSE_CREATE || q->opcode == FUSE_TMPFILE;
+	const struct fs_open_out *out =
+		(const void *)((const char *)r->out + (made ? sizeof(struct fuse_entry_out) : 0));
+	const char *path = w->kind == FS_ACTOR_OWN ? "" : w->at.path;
+	struct fs_handle *h = handle_get(fs, out->fh);
+	struct watch_file *f = mem_alloc(sizeof(*f) + strlen(path) + 1);
+
+	f->actor = w->k.actor;
+	f->kind = w->kind;
+	f->tid = (uint32_t)q->pid;
+	f->flags = w->need.flags;
+	f->executes = (w->need.ops & WATCH_OP(execute)) != 0;
+	strcpy(f->path, path);
+	pthread_mutex_lock(&fs->lock);
+	h->file = f;
+	pthread_mutex_unlock(&fs->lock);
+}
+
+/* The kernel sent CREATE because it knew of no such file. Where a file may be made and not
+ * truncated, one that exists by now is not touched: the kernel looks again. */
+static int create_only(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
+{
+	struct fuse_create_in in = *(const struct fuse_create_in *)q->arg;
+	struct fs_request only = *q;
+	int result;
+
+	in.flags |= O_EXCL;
+	only.arg = &in;
+	result = run(fs, &only, r);
+	return result == -EEXIST ? -ESTALE : result;
+}
+
+static int run_watched(struct fs *fs, const struct fs_request *q, struct watched *w,
+		       struct fs_reply *r, fs_op_fn *run)
+{
+	int result = ask(fs, q, w);
+
+	if (w->kind == FS_ACTOR_OWN)
+		result = 0;
+	if (result == 0 && q->opcode == FUSE_CREATE && w->at.set & WATCH_OP(truncate) &&
+	    w->kind != FS_ACTOR_OWN &&
+	    (((const struct fuse_create_in *)q->arg)->flags & (O_TRUNC | O_EXCL)) == O_TRUNC)
+		result = create_only(fs, q, r, run);
+	else if (result == 0)
+		result = run(fs, q, r);
+	if (result == 0 && (q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR ||
+			    q->opcode == FUSE_CREATE || q->opcode == FUSE_TMPFILE))
+		remember_opener(fs, q, w, r);
+	if (result == 0)
+		after(q, w, r);
+	return result;
+}
+
+static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
+{
+	struct fs_handle *h = handle_get(fs, ((const struct fuse_release_in *)q->arg)->fh);
+	struct watch_file *f = NULL;
+	struct watch_bytes bytes = {0};
+	int result;
+
+	if (h != NULL) {
+		bytes = (struct watch_bytes){h->bytes_read, h->bytes_written, h->backing_id > 0};
+		pthread_mutex_lock(&fs->lock);
+		f = h->file;
+		h->file = NULL;
+		pthread_mutex_unlock(&fs->lock);
+	}
+	result = run(fs, q, r);
+	if (f != NULL && f->kind != FS_ACTOR_OWN)
+		settle_file(fs, f, &bytes);
+	free(f);
+	return result;
+}
+
+int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
+{
+	const struct fs_watch_setup *s = &fs->watch->setup;
+	struct watched w;
+	int result;
+
+	if (q->opcode == FUSE_RELEASE)
+		return release(fs, q, r, run);
+	if (!watch_need(q, &w.need))
+		return run(fs, q, r);
+	w.begin_us = clock_mono_us(&clock_system);
+	w.k = (struct gate_case){.op = &w.op};
+	w.refused = w.silent = false;
+	w.at.set = 0;
+	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);
+	result = run_watched(fs, q, &w, r, run);
+	if (w.kind != FS_ACTOR_OWN)
+		settle(fs, q, &w, result);
+	return result;
+}
+
+enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_t node,
+			     const char *name)
+{
+	const struct node *n;
+	uint32_t set = POLICY_FILE_HIDDEN;
+
+	if (fs->watch == NULL || fs->watch->unrestricted || dir->file == NULL ||
+	    dir->file->kind == FS_ACTOR_OWN)
+		return WATCH_ATTRIBUTES;
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, node);
+	if (n != NULL)
+		set = watch_set(fs, n, name);
+	pthread_mutex_unlock(&fs->lock);
+	return set & POLICY_FILE_HIDDEN ? WATCH_NOTHING
+	       : set & WATCH_OP(stat)	? WATCH_NAME
+					: WATCH_ATTRIBUTES;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/watch.h - decides every operation by policy and records it.
+ *
+ * The decision is made by the canonical path of the node's current name, before the operation; the
+ * event is written after it. See docs/architecture/fs.md. */
+#pragma once
+#include "base/fields.h"
+#include "fs/fuse_request.h"
+#include "gate/gate.h"
+
+enum fs_actor { FS_ACTOR_OWN, FS_ACTOR_COMMAND, FS_ACTOR_UNKNOWN };
+
+/* Everything is borrowed until fs_free. */
+struct fs_watch_setup {
+	struct gate *gate; /* its sink records */
+	const char *shown; /* the root as the session names it: "/workspace" */
+	const char *real;  /* the same as the host names it; may be NULL */
+	/* Any worker thread. OWN: a process of agentsh, no policy, no event. UNKNOWN: the table
+	 * does not have it, the event is handed to late(). tid 0: the kernel itself. */
+	enum fs_actor (*actor)(void *arg, uint32_t tid, struct actor *out);
+	/* Any worker thread: takes a copy of the settled operation and records it when it knows
+	 * the actor. */
+	void (*late)(void *arg, uint32_t tid, const struct gate_case *k,
+		     const struct gate_report *r);
+	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
+	 * something; all below a blocked one fails with EACCES. */
+	struct strv read_only, blocked;
+	void *arg;
+};
+
+/* ---- one row per opcode: watch_rows.c; pure ---- */
+
+enum watch_names {
+	WATCH_NODE,  /* the request's node */
+	WATCH_ENTRY, /* a name in the request's node, which is a directory */
+	WATCH_MOVE,  /* two names, each in a directory of its own */
+	WATCH_LINK,  /* another node, and a name in the request's node */
+};
+#define WATCH_OP(name) (1U << OP_FILE_##name)
+/* The operations that a read-only path refuses. */
+#define WATCH_CHANGES                                                               \
+	(WATCH_OP(write) | WATCH_OP(create) | WATCH_OP(delete) | WATCH_OP(rename) | \
+	 WATCH_OP(chmod) | WATCH_OP(chown) | WATCH_OP(symlink) | WATCH_OP(link) |   \
+	 WATCH_OP(truncate))
+
+enum watch_event {
+	WATCH_RECORDED,
+	WATCH_DENIALS, /* only a denial is an event */
+	WATCH_SILENT,
+};
+/* What a request needs. */
+struct watch_need {
+	enum watch_names names;
+	unsigned ops, to_ops; /* bits 1 << OP_FILE_… at the first and at the second name */
+	enum op_file main;    /* the operation of the event, if nothing is denied */
+	uint32_t type;	      /* enum event_type */
+	enum watch_event event;
+	bool makes; /* a name: what is hidden is refused with EACCES, not ENOENT */
+	bool opens; /* a file, with these flags */
+	int flags;
+};
+/* False: the request needs no decision. */
+bool watch_need(const struct fs_request *q, struct watch_need *out);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a policy says about one path: the rules of all operations, found in one search. Nothing here
+ * writes to the policy, so that any thread may call it. */
+#include "base/mem.h"
+#include "policy/glob.h"
+#include "policy/snapshot.h"
+
+struct all_search {
+	const char *path;
+	bool real; /* only rules that do not permit match it */
+	struct file_rules *out;
+};
+
+/* Notes the rule for the operations that have no better one. Never ends the search. */
+static enum match_result match_all(const struct policy *p, const struct snapshot_rule *r,
+				   uint32_t pattern, const void *arg)
+{
+	const struct all_search *s = arg;
+	const uint32_t index = (uint32_t)(r - snapshot_rule(p, OP_FILE, 0));
+	unsigned better = 0;
+
+	if (s->real && decision_permits(r->decision))
+		return MATCH_NO;
+	for (unsigned op = 0; op < OP_FILES; op++)
+		if ((r->bits & 1U << op) != 0 && index < s->out->rule[op])
+			better |= 1U << op;
+	if (better == 0 || !glob_match_path(snapshot_pattern(p, pattern), s->path))
+		return MATCH_NO;
+	for (unsigned op = 0; op < OP_FILES; op++)
+		if ((better & 1U << op) != 0)
+			s->out->rule[op] = index;
+	return MATCH_NO;
+}
+
+void policy_decide_file(const struct policy *p, const char *path, struct file_rules *out)
+{
+	char name[PATH_MAX];
+	const struct all_search all = {path, false, out},
+				other = {policy_real_name(p, path, name), true, out};
+	struct rule_search s = {.p = p,
+				.class = OP_FILE,
+				.match = match_all,
+				.arg = &all,
+				.best = {.rule = SNAPSHOT_NONE}};
+
+	*out = (struct file_rules){.plain = glob_plain_path(path)};
+	for (unsigned op = 0; op < OP_FILES; op++)
+		out->rule[op] = SNAPSHOT_NONE;
+	if (!out->plain)
+		return;
+	search_key(&s, SNAPSHOT_ALWAYS);
+	search_path(&s, path);
+	if (other.path == NULL)
+		return;
+	s.arg = &other;
+	search_key(&s, SNAPSHOT_ALWAYS);
+	search_path(&s, other.path);
+}
+
+void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
+			 struct verdict *v)
+{
+	if (f->plain)
+		decide_conclude(p, OP_FILE, &(struct rule_found){.rule = f->rule[op]}, false, v);
+	else
+		decide_refuse(v, DECIDE_NOT_PLAIN);
+}
+
+uint32_t policy_file_set(const struct policy *p, const struct file_rules *f)
+{
+	uint32_t set = 0;
+
+	if (!f->plain)
+		return POLICY_FILE_ALL;
+	for (unsigned op = 0; op < OP_FILES; op++) {
+		const struct snapshot_rule *r = f->rule[op] != SNAPSHOT_NONE
+							? snapshot_rule(p, OP_FILE, f->rule[op])
+							: NULL;
+		const enum decision d = r != NULL ? r->decision : p->head->class[OP_FILE].fallback;
+
+		if (policy_effect(p, d, false) == DECISION_deny)
+			set |= 1U << op;
+		else if (d != DECISION_allow)
+			set |= 1U << (OP_FILES + op);
+		if (op == OP_FILE_stat && r != NULL && r->flags)
+			set |= POLICY_FILE_HIDDEN;
+	}
+	return set;
+}
+
+/* ---- moves ---- */
+
+/* A directory by both of its names; real may be NULL. */
+struct place {
+	const char *path, *real;
+};
+struct move {
+	const struct policy *p;
+	struct place from, to;
+};
+
+/* What is left of the rule's pattern below the directory. */
+static uint64_t rest_below(const struct snapshot_rule *r, const char *pattern,
+			   const struct place *dir)
+{
+	const bool other = dir->real != NULL && !decision_permits(r->decision);
+
+	return glob_rest(pattern, dir->path) | (other ? glob_rest(pattern, dir->real) : 0);
+}
+
+/* How a rule relates to what the relative pattern `rest` matches below the directory. */
+enum relation { RELATION_NONE, RELATION_SOME, RELATION_ALL };
+static enum relation relate(const struct policy *p, const struct snapshot_rule *r,
+			    const struct place *dir, const char *rest)
+{
+	enum relation found = RELATION_NONE;
+
+	for (uint32_t k = 0; k < r->subject.n && found != RELATION_ALL; k++) {
+		const char *pattern = snapshot_pattern(p, r->subject.at + k);
+		const uint64_t below = rest_below(r, pattern, dir);
+
+		for (unsigned n = 0; n < GLOB_COMPONENTS; n++) {
+			if ((below >> n & 1) == 0)
+				continue;
+			if (glob_path_covers(glob_component(pattern, n), rest))
+				return RELATION_ALL;
+			if (glob_path_overlaps(glob_component(pattern, n), rest))
+				found = RELATION_SOME;
+		}
+	}
+	return found;
+}
+
+static bool same_below(const struct move *m, const struct snapshot_rule *r)
+{
+	for (uint32_t k = 0; k < r->subject.n; k++) {
+		const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
+
+		if (rest_below(r, pattern, &m->from) != rest_below(r, pattern, &m->to))
+			return false;
+	}
+	return true;
+}
+
+/* The operations among ops that are certainly permitted (or else denied) on everything that `rest`
+ * matches below the directory. Denying rules before `same` count for nothing if they match the same
+ * below both directories. */
+static unsigned certain(const struct move *m, const struct place *dir, const char *rest,
+			unsigned ops, bool permitted, uint32_t same)
+{
+	const struct snapshot_class *c = &m->p->head->class[OP_FILE];
+	unsigned result = 0;
+
+	for (uint32_t i = 0; i < c->rules.n && ops != 0; i++) {
+		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
+		const bool permits = policy_permits(m->p, r->decision);
+		enum relation relation;
+
+		if ((r->bits & ops) == 0 || (!permits && i < same && same_below(m, r)))
+			continue;
+		relation = relate(m->p, r, dir, rest);
+		if (relation == RELATION_ALL && permits == permitted)
+			result |= r->bits & ops;
+		if (relation == RELATION_ALL || (relation == RELATION_SOME && permits != permitted))
+			ops &= ~r->bits;
+	}
+	return policy_permits(m->p, c->fallback) == permitted ? result | ops : result;
+}
+
+/* A file gains an operation if the rule that denied it does not match any more, or if one that
+ * permits it matches now. Only what these rules match is looked at. A denial by a rule that matches
+ * in both places is lost only to an earlier rule that permits, which is looked at for itself. */
+bool policy_file_gains(const struct policy *p, const char *from, const char *to)
+{
+	const uint32_t rules = p->head->class[OP_FILE].rules.n;
+	char names[2][PATH_MAX];
+	const struct move m = {p,
+			       {from, policy_real_name(p, from, names[0])},
+			       {to, policy_real_name(p, to, names[1])}};
+
+	for (uint32_t i = 0; i < rules; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
+		const bool permits = policy_permits(p, r->decision);
+
+		for (uint32_t k = 0; k < r->subject.n; k++) {
+			const char *pattern = snapshot_pattern(p, r->subject.at + k);
+			const uint64_t before = rest_below(r, pattern, &m.from),
+				       now = rest_below(r, pattern, &m.to);
+			const uint64_t cause = permits ? now & ~before : before & ~now;
+
+			for (unsigned n = 0; n < GLOB_COMPONENTS; n++) {
+				const char *rest;
+				unsigned ops = r->bits;
+
+				if ((cause >> n & 1) == 0)
+					continue;
+				rest = glob_component(pattern, n);
+				ops &= ~certain(&m, &m.from, rest, ops, true, permits ? i : rules);
+				if (certain(&m, &m.to, rest, ops, false, 0) != ops)
+					return true;
+			}
+		}
+	}
+	return false;
+}

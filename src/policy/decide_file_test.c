@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* That policy_decide_file decides like policy_decide is shown by every test that uses
+ * policy_kit_decide. */
+#include "policy/testkit/policy_testkit.h"
+
+#define DENY(pattern) "  - {name: d, paths: ['" pattern "'], operations: [read], decision: deny}\n"
+
+static uint32_t set_at(struct policy_kit *k, const char *path)
+{
+	struct file_rules f;
+
+	policy_decide_file(k->p, path, &f);
+	return policy_file_set(k->p, &f);
+}
+
+static void fil_3_paths_that_are_decided_alike_have_one_set(void **state)
+{
+	struct policy_kit k;
+
+	policy_kit_open(&k,
+			HEAD
+			"default: {files: allow}\nfile_rules:\n"
+			"  - {name: a, paths: ['/w/h'], decision: deny, hide: true}\n"
+			"  - {name: b, paths: ['/w/a/*'], operations: [read], decision: deny}\n"
+			"  - {name: c, paths: ['/w/b/*'], operations: [read], decision: approve}\n"
+			"  - {name: d, paths: ['/w/l'], operations: [read], decision: log}\n",
+			NULL);
+	assert_int_equal(set_at(&k, "/w/x"), 0);
+	assert_int_equal(set_at(&k, "/w/a/x"), 1U << OP_FILE_read);
+	assert_int_equal(set_at(&k, "/w/b/x"), 1U << OP_FILE_read);
+	assert_int_equal(set_at(&k, "/w/h"), POLICY_FILE_ALL | POLICY_FILE_HIDDEN);
+	assert_int_equal(set_at(&k, "/w/l") & POLICY_FILE_ALL, 0);
+	assert_int_not_equal(set_at(&k, "/w/l"), 0);
+	assert_int_equal(set_at(&k, "/w/../x"), POLICY_FILE_ALL);
+	policy_kit_close(&k);
+}
+
+static bool gains(const char *fallback, const char *rules, const char *from, const char *to)
+{
+	cleanup_free char *text =
+		mem_printf(HEAD "default: {files: %s}\nfile_rules:\n%s", fallback, rules);
+	struct policy_kit k;
+	bool r;
+
+	policy_kit_open(&k, text, NULL);
+	r = policy_file_gains(k.p, from, to);
+	policy_kit_close(&k);
+	return r;
+}
+
+#define ALLOW(pattern) "  - {name: a, paths: ['" pattern "'], decision: allow}\n"
+
+static void fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule(void **state)
+{
+	assert_true(gains("allow", DENY("/w/a/secret/**"), "/w/a", "/w/b"));
+	assert_true(gains("allow", DENY("/w/a/s[!e]cret"), "/w/a", "/w/b"));
+	assert_true(gains("allow", DENY("/w/*/x"), "/w/a", "/w/b/a"));
+	assert_true(gains("allow", DENY("/w/*/x"), "/w/b/a", "/w/a") == false);
+	assert_false(gains("allow", DENY("/w/*/x"), "/w/a", "/w/b"));
+	assert_false(gains("allow", DENY("**/x"), "/w/a", "/w/b/c"));
+	assert_false(gains("allow", DENY("/w/b/secret/**"), "/w/a", "/w/b"));
+	assert_false(gains("allow", DENY("/w/c/**"), "/w/a", "/w/b"));
+	/* what one rule allows here, another may allow there */
+	assert_true(gains("deny", ALLOW("/w/b/**"), "/w/a", "/w/b"));
+	assert_false(gains("deny",
+			   ALLOW("/w/b/**") "  - {name: c, paths: ['/w/a/**'], decision: allow}\n",
+			   "/w/a", "/w/b"));
+	/* an earlier rule already allows it */
+	assert_false(gains("allow", ALLOW("**/secret") DENY("/w/a/secret"), "/w/a", "/w/b"));
+}
+
+/* A rule that denies also counts by the path on the host. */
+static void fil_3_the_other_name_of_the_workspace_is_restricted(void **state)
+{
+	struct policy_kit k;
+
+	policy_kit_open(&k,
+			HEAD "default: {files: allow}\nfile_rules:\n" DENY("/home/p/a/secret")
+				ALLOW("/workspace/x"),
+			NULL);
+	assert_int_equal(set_at(&k, "/workspace/a/secret"), 0);
+	assert_false(policy_file_gains(k.p, "/workspace/a", "/workspace/b"));
+	policy_name_workspace(k.p, "/home/p");
+	assert_int_equal(set_at(&k, "/workspace/a/secret"), 1U << OP_FILE_read);
+	assert_true(policy_file_gains(k.p, "/workspace/a", "/workspace/b"));
+	assert_false(policy_file_gains(k.p, "/workspace/b", "/workspace/a"));
+	policy_kit_close(&k);
+}
+
+static uint32_t seed = 5;
+
+static unsigned dice(unsigned n)
+{
+	seed = seed * 1664525U + 1013904223U;
+	return (seed >> 8) % n;
+}
+
+static void random_pattern(char *out)
+{
+	static const char *const parts[] = {"a", "b", "*", "**", "[ab]", "?", "[!a]", "a*"};
+
+	out += sprintf(out, "/w");
+	for (unsigned i = 1 + dice(3); i > 0; i--)
+		out += sprintf(out, "/%s", parts[dice(ARRAY_LEN(parts))]);
+}
+
+/* Every path below of three components that are "a", "b" or "c" is compared. */
+static void check_all_below(struct policy_kit *k, const char *from, const char *to)
+{
+	static const char *const names[] = {"", "/a", "/b", "/c"};
+
+	for (unsigned i = 4; i < 64; i++) {
+		const char *const part[] = {names[i / 16], names[i / 4 % 4], names[i % 4]};
+		cleanup_free char *a = mem_printf("%s%s%s%s", from, part[0], part[1], part[2]);
+		cleanup_free char *b = mem_printf("%s%s%s%s", to, part[0], part[1], part[2]);
+
+		if (set_at(k, a) & ~set_at(k, b) & POLICY_FILE_ALL)
+			fail_msg("%s may do more as %s", a, b);
+	}
+}
+
+static void fil_3_random_rules_lose_no_file_by_a_move(void **state)
+{
+	static const char *const dirs[] = {"/w", "/w/a", "/w/b", "/w/c", "/w/a/b", "/w/c/c"};
+	unsigned refused = 0;
+
+	for (unsigned round = 0; round < 3000; round++) {
+		cleanup_buf struct buf text = {0};
+		const char *from = dirs[dice(ARRAY_LEN(dirs))], *to = dirs[dice(ARRAY_LEN(dirs))];
+		struct policy_kit k;
+
+		buf_addf(&text, HEAD "default: {files: %s}\nfile_rules:\n",
+			 dice(2) ? "allow" : "deny");
+		for (unsigned i = 1 + dice(3); i > 0; i--) {
+			char pattern[64];
+
+			random_pattern(pattern);
+			buf_addf(&text, "  - {name: r%u, paths: ['%s'], decision: %s}\n", i,
+				 pattern, dice(2) ? "allow" : "deny");
+		}
+		policy_kit_open(&k, text.data, NULL);
+		if (policy_file_gains(k.p, from, to))
+			refused++;
+		else
+			check_all_below(&k, from, to);
+		policy_kit_close(&k);
+	}
+	assert_in_range(refused, 1, 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_3_paths_that_are_decided_alike_have_one_set),
+		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule),
+		cmocka_unit_test(fil_3_the_other_name_of_the_workspace_is_restricted),
+		cmocka_unit_test(fil_3_random_rules_lose_no_file_by_a_move),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
