@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,11 +17,29 @@
 #define PIECE 65536
 #define NAMES_MAX (1 << 20) /* bytes of /etc/passwd and /etc/group */
 
+/* Another process may have made the pipe non-blocking. */
+static bool write_text(const struct acmd *a)
+{
+	struct pollfd out = {a->out_fd, POLLOUT, 0};
+
+	for (size_t at = 0; at < a->text.len;) {
+		const ssize_t n = write(a->out_fd, a->text.data + at, a->text.len - at);
+
+		if (n >= 0)
+			at += (size_t)n;
+		else if (errno == EAGAIN)
+			poll(&out, 1, -1);
+		else if (errno != EINTR)
+			return false;
+	}
+	return true;
+}
+
 void acmd_flush(struct acmd *a, bool all)
 {
 	if (a->text.len == 0 || (!all && a->text.len < PIECE))
 		return;
-	if (!a->broken && fdio_write_all(a->out_fd, a->text.data, a->text.len) < 0) {
+	if (!a->broken && !write_text(a)) {
 		a->broken = true;
 		if (errno != EPIPE)
 			perror("agentsh: cannot write the answer");
@@ -79,7 +98,9 @@ int acmd_finish(struct acmd *a)
 	else
 		jw_null(&a->w);
 	jw_karr(&a->w, "errors");
-	for (; shown < kept && (shown == 0 || a->written + a->text.len < ACMD_ERRORS_AT); shown++) {
+	for (; shown < kept &&
+	       (shown == 0 || a->o.limited || a->written + a->text.len < ACMD_ERRORS_AT);
+	     shown++) {
 		jw_obj(&a->w);
 		write_error(a, a->failed[shown].path, a->failed[shown].errnum);
 		jw_obj_end(&a->w);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acmd/acmd.h"
+#include "acmd/aps_stat.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -582,6 +584,44 @@ static void exe_7_a_closed_output_is_a_failure(void **state)
 	assert_int_equal(call("als", no_env, -1), 1);
 }
 
+static char state_of(pid_t pid)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/stat", pid);
+	cleanup_buf struct buf text = {0};
+	struct process_stat p = {0};
+
+	assert_int_equal(fdio_load_path(path, 4096, &text, NULL), 0);
+	assert_true(process_stat_parse(text.data, &p));
+	return p.state;
+}
+
+/* A pipe that another process made non-blocking, and that is full when the answer comes. */
+static void exe_7_a_full_pipe_is_waited_for(void **state)
+{
+	static const char fill[4096];
+	cleanup_buf struct buf text = {0};
+	int pair[2], status;
+	pid_t pid;
+
+	assert_int_equal(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
+	while (write(pair[1], fill, sizeof(fill)) > 0)
+		;
+	alarm(30);
+	pid = fork();
+	if (pid == 0)
+		_exit(call("als", no_env, pair[1]));
+	close(pair[1]);
+	while (state_of(pid) != 'S')
+		;
+	assert_int_equal(fcntl(pair[0], F_SETFL, 0), 0);
+	assert_int_equal(fdio_load(pair[0], 1 << 20, &text, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	alarm(0);
+	assert_int_equal(status, 0);
+	assert_memory_equal(text.data + text.len - 3, "]}\n", 3);
+	close(pair[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -601,6 +641,7 @@ int main(void)
 		cmocka_unit_test(exe_7_what_fails_is_named),
 		cmocka_unit_test(exe_7_help_is_for_people),
 		cmocka_unit_test(exe_7_a_closed_output_is_a_failure),
+		cmocka_unit_test(exe_7_a_full_pipe_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, make_tree, remove_tree);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""als, acat, afind, astat, aps, aenv, adf and adu in sessions of root's server, of a user's and of one without
-namespaces. What they say is compared with ls, cat, find, stat, ps, env, df and du in the same session."""
+"""als, acat, afind, astat, aps, aenv, adf and adu in sessions of root's server, of a user's, of one without namespaces,
+and with a FUSE workspace. What they say is compared with ls, cat, find, stat, ps, env, df and du in the same session."""
 
 import base64
 import json
@@ -16,13 +16,15 @@ NAMES = ["acat", "adf", "adu", "aenv", "afind", "als", "aps", "astat"]
 LARGE = 1 << 22
 
 
-@pytest.fixture(scope="module", params=["root", "user", "bare"])
+@pytest.fixture(scope="module", params=["root", "user", "bare", "fuse", "fuse-user"])
 def server(request):
-    if request.param != "root":
-        harness.ensure_user()
-    uid = 0 if request.param == "root" else harness.USER_UID
-    words = {"sandbox": {"allow_unenforced": ["namespaces"]}}
-    s = Contained("no_user_namespaces", uid, words) if request.param == "bare" else harness.Server(uid=uid)
+    harness.ensure_user()
+    uid = 0 if request.param in ("root", "fuse") else harness.USER_UID
+    config = {"monitoring": {"mode": "fuse"}} if "fuse" in request.param else {}
+    if request.param == "bare":
+        s = Contained("no_user_namespaces", uid, {"sandbox": {"allow_unenforced": ["namespaces"]}})
+    else:
+        s = harness.Server(uid=uid, config=config)
     s.start()
     s.bare = request.param == "bare"
     yield s
