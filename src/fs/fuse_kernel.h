@@ -66,6 +66,24 @@ struct fs_backing_map {
 #define FS_BACKING_OPEN _IOW(229, 1, struct fs_backing_map)
 #define FS_BACKING_CLOSE _IOW(229, 2, uint32_t)
 
+/* FUSE over io_uring, of 7.42: the buffer of an entry, and the command in a submission */
+struct fs_uring_entry_io {
+	uint64_t flags, commit_id;
+	uint32_t payload_size, padding;
+	uint64_t reserved;
+};
+struct fs_uring_headers {
+	uint8_t in_out[128]; /* struct fuse_in_header, then struct fuse_out_header */
+	uint8_t fixed[128];
+	struct fs_uring_entry_io io;
+};
+struct fs_uring_command {
+	uint64_t flags, commit_id;
+	uint16_t queue;
+	uint8_t padding[6];
+};
+enum { FS_URING_REGISTER = 1, FS_URING_COMMIT_AND_FETCH };
+
 /* The answer to INIT as of 7.41; older headers call the last part unused. */
 struct fs_init_out {
 	uint32_t major, minor;
@@ -111,3 +129,5 @@ _Static_assert(sizeof(struct fuse_setattr_in) == 88, "setattr_in");
 _Static_assert(sizeof(struct fuse_entry_out) == 128, "entry_out");
 _Static_assert(sizeof(struct fs_statx_in) == 24, "statx_in");
 _Static_assert(sizeof(struct fs_open_out) == sizeof(struct fuse_open_out), "open_out");
+_Static_assert(sizeof(struct fs_uring_headers) == 288, "uring_req_header");
+_Static_assert(sizeof(struct fs_uring_command) == 24, "uring_cmd_req");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse_transport.h"
 #include "base/mem.h"
+#include "fs/fuse_uring.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #define WAKE SIGRTMIN /* ends a blocking read */
 /* WRITE's header and fixed part; its data begins at the next page. */
@@ -18,6 +21,8 @@
 #define REQUEST_ROOM (HEAD + FS_MAX_IO) /* the least that the kernel accepts for FS_MAX_IO */
 #define INTERRUPTED 1U			/* a bit that no request's number has */
 #define LARGEST_ERRNO 511		/* the kernel refuses an answer with a larger one */
+#define LATER_NS 5000000		/* so late may FORGET and INTERRUPT be, beside io_uring */
+#define EARLY 64			/* INTERRUPTs that are remembered, beside io_uring */
 #define INIT_TRIES 2			/* a kernel with a newer major version sends INIT twice */
 
 struct worker {
@@ -38,8 +43,15 @@ struct fs_transport {
 	atomic_bool stopped;
 	uint8_t *buffers;
 	size_t buffers_len;
-	unsigned nworkers;
-	struct worker *workers;
+	unsigned nworkers, room;
+	struct worker *workers;	  /* with io_uring: the first one reads the device, the others are
+				   * the queues' */
+	struct fuse_uring *uring; /* NULL: not agreed on */
+	atomic_bool lazy;	  /* requests come by io_uring */
+	/* INTERRUPTs of requests that were not found, the oldest is overwritten. */
+	pthread_mutex_t early_lock;
+	uint64_t early[EARLY];
+	unsigned early_at;
 };
 
 /* ---- answers and notifications ---- */
@@ -66,6 +78,12 @@ int fs_transport_answer(struct fs_transport *t, uint64_t unique, const struct fs
 
 	if (error == 0 && r->len > FS_MAX_IO)
 		error = EIO;
+	if (t->uring != NULL) {
+		const struct fs_reply checked = {.out = r->out, .len = r->len, .error = error};
+
+		if (fuse_uring_answer(t->uring, unique, &checked))
+			return 0;
+	}
 	sent = send_message(t, unique, -error, &v, error == 0 && r->len > 0 ? 1 : 0);
 	/* The kernel did not take the answer. Without one its caller would wait for ever. */
 	if (sent < 0 && sent != -ENOENT && error == 0)
@@ -135,49 +153,112 @@ static bool tell(struct fs_transport *t, uint64_t unique)
 	return t->setup.on_interrupt != NULL && t->setup.on_interrupt(t->setup.ctx, unique);
 }
 
+static bool interrupt_found(struct fs_transport *t, uint64_t unique)
+{
+	return handled_now(t, unique) || tell(t, unique);
+}
+
+/* Whether the INTERRUPT came before the request was begun. */
+static bool was_early(struct fs_transport *t, uint64_t unique)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&t->early_lock);
+	for (unsigned i = 0; i < EARLY && !found; i++)
+		if (t->early[i] == unique) {
+			t->early[i] = 0;
+			found = true;
+		}
+	pthread_mutex_unlock(&t->early_lock);
+	return found;
+}
+
 /* A request that is not found has been answered, or a worker has read it and not yet said so.
- * EAGAIN makes the kernel send INTERRUPT again while it waits for the answer. */
+ * EAGAIN makes the kernel send INTERRUPT again while it waits for the answer; it does not do so for
+ * a request that went by io_uring. That INTERRUPT is remembered until the request is parked, and
+ * the second look finds one that was parked meanwhile. */
 static void interrupt(struct fs_transport *t, const struct fs_request *q)
 {
 	uint64_t unique = ((const struct fuse_interrupt_in *)q->arg)->unique;
 	struct fs_reply again = {.error = EAGAIN};
 
-	if (!handled_now(t, unique) && !tell(t, unique))
+	if (interrupt_found(t, unique))
+		return;
+	if (t->uring == NULL) {
 		(void)fs_transport_answer(t, q->unique, &again);
+		return;
+	}
+	pthread_mutex_lock(&t->early_lock);
+	t->early[t->early_at++ % EARLY] = unique;
+	pthread_mutex_unlock(&t->early_lock);
+	interrupt_found(t, unique);
 }
 
-static void handle(struct worker *w, const struct fs_request *q)
+static void handle(struct worker *w, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fs_transport *t = w->t;
-	struct fs_reply r = {.out = w->reply, .size = FS_MAX_IO};
+	bool interrupted;
 
 	atomic_store(&w->in_hand, q->unique);
-	t->setup.handle(t->setup.ctx, q, &r);
-	if (!r.parked && fs_opcode_answered(q->opcode))
-		(void)fs_transport_answer(t, q->unique, &r);
-	if ((atomic_exchange(&w->in_hand, 0) & INTERRUPTED) != 0 && r.parked)
+	t->setup.handle(t->setup.ctx, q, r);
+	interrupted = (atomic_exchange(&w->in_hand, 0) & INTERRUPTED) != 0;
+	if (r->parked && (interrupted || (t->uring != NULL && was_early(t, q->unique))))
 		tell(t, q->unique);
+}
+
+/* False: no answer is to be sent, or not now. -EPROTO in *result: not even a header. */
+static bool serve_request(struct worker *w, const void *bytes, size_t len, struct fs_reply *r,
+			  uint64_t *unique)
+{
+	struct fs_transport *t = w->t;
+	struct fs_request q;
+	int parsed = fs_request_parse(bytes, len, t->features.flags, &q);
+
+	*unique = q.unique;
+	if (parsed == 0 && q.opcode == FUSE_INTERRUPT) {
+		interrupt(t, &q);
+	} else if (parsed == 0 && q.opcode != FUSE_INIT && q.opcode != FUSE_DESTROY) {
+		handle(w, &q, r);
+	} else {
+		r->error = q.opcode == FUSE_INIT ? EPROTO : -parsed;
+	}
+	return !r->parked && fs_opcode_answered(q.opcode);
 }
 
 /* -EPROTO: not even a header. */
 static int serve_one(struct worker *w, size_t len)
 {
-	struct fs_transport *t = w->t;
-	struct fs_request q;
-	struct fs_reply r = {0};
-	int parsed = fs_request_parse(w->request, len, t->features.flags, &q);
+	struct fs_reply r = {.out = w->reply, .size = FS_MAX_IO};
+	uint64_t unique;
 
-	if (parsed < 0 && q.unique == 0)
+	if (len < sizeof(struct fuse_in_header))
 		return -EPROTO;
-	if (parsed == 0 && q.opcode == FUSE_INTERRUPT) {
-		interrupt(t, &q);
-	} else if (parsed == 0 && q.opcode != FUSE_INIT && q.opcode != FUSE_DESTROY) {
-		handle(w, &q);
-	} else if (fs_opcode_answered(q.opcode)) {
-		r.error = q.opcode == FUSE_INIT ? EPROTO : -parsed;
-		(void)fs_transport_answer(t, q.unique, &r);
-	}
+	if (serve_request(w, w->request, len, &r, &unique))
+		(void)fs_transport_answer(w->t, unique, &r);
 	return 0;
+}
+
+/* By io_uring an answer is due to every request. */
+static void serve_queue(void *arg, unsigned queue, const void *bytes, size_t len,
+			struct fs_reply *r)
+{
+	struct fs_transport *t = arg;
+	uint64_t unique;
+
+	if (!serve_request(&t->workers[1 + queue], bytes, len, r, &unique) && !r->parked)
+		r->len = 0;
+	if (r->error < 0 || r->error > LARGEST_ERRNO || (r->error == 0 && r->len > FS_MAX_IO))
+		r->error = EIO;
+}
+
+/* FORGETs come in numbers and do not hurry; each would wake the reader. */
+static void wait_lazily(struct fs_transport *t)
+{
+	struct pollfd p = {.fd = t->fd, .events = POLLIN};
+	const struct timespec later = {.tv_nsec = LATER_NS};
+
+	if (poll(&p, 1, -1) == 1 && p.revents == POLLIN)
+		nanosleep(&later, NULL);
 }
 
 /* 0: the mount is gone, or stop was called. */
@@ -194,6 +275,8 @@ static int serve(struct worker *w)
 			r = serve_one(w, (size_t)n);
 		else if (errno == ENODEV)
 			break;
+		else if (errno == EAGAIN && atomic_load(&t->lazy))
+			wait_lazily(t);
 		else if (errno != EINTR && errno != ENOENT && errno != EAGAIN)
 			r = -errno;
 	}
@@ -208,7 +291,15 @@ static int serve(struct worker *w)
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
+	struct fs_transport *t = w->t;
 
+	if (t->uring != NULL) {
+		if (fuse_uring_run(t->uring, (unsigned)(w - t->workers) - 1) == 0)
+			return NULL;
+		/* the kernel has gone back to the device */
+		atomic_store(&t->lazy, false);
+		fcntl(t->fd, F_SETFL, O_RDWR);
+	}
 	w->result = serve(w);
 	return NULL;
 }
@@ -249,6 +340,8 @@ int fs_transport_run(struct fs_transport *t)
 		fs_transport_stop(t);
 	else
 		r = serve(&t->workers[0]);
+	if (t->uring != NULL)
+		fuse_uring_stop(t->uring);
 	for (unsigned i = 1; i < started; i++) {
 		pthread_join(t->workers[i].thread, NULL);
 		if (r == 0)
@@ -266,6 +359,8 @@ void fs_transport_stop(struct fs_transport *t)
 
 	if (!atomic_exchange(&t->stopped, true)) {
 		dup3(t->dead, t->fd, O_CLOEXEC);
+		if (t->uring != NULL)
+			fuse_uring_stop(t->uring);
 		for (unsigned i = 0; i < t->nworkers; i++) {
 			pid_t tid = atomic_load(&t->workers[i].tid);
 
@@ -322,6 +417,19 @@ static int make_mount(const struct fs_transport_setup *s, int dev, int *out, str
 	return 0;
 }
 
+/* The kernel offers io_uring. It holds all requests back until every queue has an entry, so that
+ * the rings are made before the flag is taken. */
+static void make_rings(struct fs_transport *t, const struct fuse_init_in *in)
+{
+	const struct fuse_uring_setup s = {.serve = serve_queue, .arg = t, .device = t->fd};
+	const uint64_t offered = (uint64_t)in->flags2 << 32;
+
+	if (t->setup.uring && (in->flags & FUSE_INIT_EXT) != 0 &&
+	    (offered & FUSE_OVER_IO_URING) != 0 && t->uring == NULL &&
+	    fuse_uring_new(&s, &t->uring) == 0)
+		t->setup.wanted.also |= FUSE_OVER_IO_URING;
+}
+
 /* The kernel has queued INIT when the mount is made; nothing else comes before its answer. */
 static int greet(struct fs_transport *t, struct err *err)
 {
@@ -342,6 +450,7 @@ static int greet(struct fs_transport *t, struct err *err)
 		if (fs_request_parse(request, (size_t)n, 0, &q) < 0 || q.opcode != FUSE_INIT)
 			return err_set(err, E_ENFORCEMENT, "fuse",
 				       "the kernel's first request is not INIT, or is malformed");
+		make_rings(t, q.arg);
 		if (fs_negotiate(q.arg, &t->setup.wanted, &out, &t->features, err) < 0)
 			return -E_ENFORCEMENT;
 		if ((sent = fs_transport_answer(t, q.unique, &r)) < 0) {
@@ -352,6 +461,10 @@ static int greet(struct fs_transport *t, struct err *err)
 	if (t->features.minor == 0)
 		return err_set(err, E_ENFORCEMENT, "fuse", "the kernel does not speak FUSE %d",
 			       FUSE_KERNEL_VERSION);
+	if (t->uring != NULL) {
+		t->nworkers = 1 + fuse_uring_queues();
+		t->lazy = fcntl(t->fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0;
+	}
 	return 0;
 }
 
@@ -360,7 +473,7 @@ static int make_buffers(struct fs_transport *t, struct err *err)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), each = page + 2 * (size_t)FS_MAX_IO;
 
-	t->buffers_len = each * t->nworkers;
+	t->buffers_len = each * t->room;
 	t->buffers = mmap(NULL, t->buffers_len, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (t->buffers == MAP_FAILED) {
@@ -368,7 +481,7 @@ static int make_buffers(struct fs_transport *t, struct err *err)
 		return err_errno(err, E_RESOURCE_LIMIT, "fuse", "buffers of %u threads",
 				 t->nworkers);
 	}
-	for (unsigned i = 0; i < t->nworkers; i++) {
+	for (unsigned i = 0; i < t->room; i++) {
 		uint8_t *data = t->buffers + i * each + page;
 
 		t->workers[i].t = t;
@@ -387,8 +500,10 @@ int fs_transport_open(const struct fs_transport_setup *s, int *mount_fd, struct 
 
 	ensure(s->handle != NULL && s->threads <= FS_MAX_THREADS);
 	t->setup = *s;
+	pthread_mutex_init(&t->early_lock, NULL);
 	t->nworkers = s->threads != 0 ? s->threads : FS_DEFAULT_THREADS;
-	t->workers = mem_alloc(t->nworkers * sizeof(*t->workers));
+	t->room = t->nworkers > 1 + fuse_uring_queues() ? t->nworkers : 1 + fuse_uring_queues();
+	t->workers = mem_alloc(t->room * sizeof(*t->workers));
 	t->dead = open("/", O_PATH | O_CLOEXEC);
 	t->fd = s->device > 0 ? s->device : open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (t->fd < 0 || t->dead < 0)
@@ -422,6 +537,8 @@ void fs_transport_free(struct fs_transport *t)
 		close(t->dead);
 	if (t->buffers != NULL)
 		munmap(t->buffers, t->buffers_len);
+	fuse_uring_free(t->uring);
+	pthread_mutex_destroy(&t->early_lock);
 	free(t->workers);
 	free(t);
 }

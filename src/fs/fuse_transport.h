@@ -32,6 +32,10 @@ struct fs_transport_setup {
 	fs_interrupt_fn *on_interrupt; /* NULL: nothing is ever parked */
 	void *ctx;		       /* borrowed; must outlive the transport */
 	unsigned threads;	       /* 1 to FS_MAX_THREADS; 0: FS_DEFAULT_THREADS */
+	/* Requests come by io_uring where the kernel offers it (the module parameter enable_uring)
+	 * and this process may make rings: features.flags has FUSE_OVER_IO_URING then. One thread
+	 * per CPU, whatever `threads` is. */
+	bool uring;
 	struct fs_wanted wanted;
 	int device; /* /dev/fuse, taken; 0: it is opened */
 	/* The mount. */

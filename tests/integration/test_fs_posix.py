@@ -17,7 +17,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from mount_tree import PROGRAM, MountTree
+from mount_tree import PROGRAM, MountTree, enable_io_uring
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
@@ -28,7 +28,12 @@ AT_SYMLINK_FOLLOW = 0x400
 FALLOC_PUNCH_HOLE = 3  # with KEEP_SIZE
 
 
-WAYS = {"as_caller": ["--as-caller"], "own": [], "passthrough": ["--passthrough"]}
+WAYS = {
+    "as_caller": ["--as-caller"],
+    "own": [],
+    "passthrough": ["--passthrough"],
+    "io_uring": ["--io-uring", "--passthrough"],
+}
 # what the host does meanwhile is not seen, by the cache or because the kernel offers nothing
 ALONE = {"writeback": ["--also", "FUSE_WRITEBACK_CACHE"], "no_flags": ["--never", "all"]}
 also_alone = pytest.mark.parametrize("tree", [*WAYS, *ALONE], indirect=True)
@@ -37,6 +42,8 @@ also_alone = pytest.mark.parametrize("tree", [*WAYS, *ALONE], indirect=True)
 @pytest.fixture(params=WAYS)
 def tree(request, tmp_path):
     """Once for every uid with the kernel's permission checks, else with the server's own credentials."""
+    if request.param == "io_uring":
+        enable_io_uring()
     tmp_path.chmod(0o755)
     t = MountTree(tmp_path, *(WAYS | ALONE)[request.param])
     t.as_caller = request.param == "as_caller"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
  *
- * usage: mount_tree [--as-caller] [--passthrough] [--threads N] [--ms ENTRY_AND_ATTR]
- *                   [--also FLAG] [--never FLAG]
+ * usage: mount_tree [--as-caller] [--passthrough] [--io-uring] [--threads N]
+ *                   [--ms ENTRY_AND_ATTR] [--also FLAG] [--never FLAG]
  *                   [--policy FILE --events FILE [--blocked PATH] [--read-only PATH]]
  *                   DIRECTORY PLACE
  * FLAG: FUSE_… of INIT, or "all".
@@ -192,6 +192,7 @@ int main(int argc, char **argv)
 						{"threads", required_argument, NULL, 't'},
 						{"ms", required_argument, NULL, 'm'},
 						{"passthrough", no_argument, NULL, 'p'},
+						{"io-uring", no_argument, NULL, 'u'},
 						{"also", required_argument, NULL, 'a'},
 						{"never", required_argument, NULL, 'n'},
 						{"policy", required_argument, NULL, 'P'},
@@ -218,6 +219,8 @@ int main(int argc, char **argv)
 			ts.wanted.also |= flag_named(optarg);
 		else if (option == 'n')
 			ts.wanted.never |= flag_named(optarg);
+		else if (option == 'u')
+			ts.uring = true;
 		else if (option == 't')
 			ts.threads = (unsigned)atoi(optarg);
 		else if (option == 'm')
@@ -262,6 +265,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	fs_attach(fs, transport);
+	if (ts.uring && !(fs_transport_features(transport)->flags & FUSE_OVER_IO_URING))
+		fprintf(stderr, "mount_tree: the kernel offers no io_uring\n");
 	r = serve(fs, mount, argv[optind + 1]);
 	fs_free(fs);
 	fs_transport_free(transport);
