@@ -162,6 +162,10 @@ def our_ways(base):
     ways = {"before": [Path(before) / "mount_tree", "BACK", "VIEW"]} if before else {}
     ways["/dev/fuse plain"] = [tree, "BACK", "VIEW"]
     ways["/dev/fuse"] = [tree, "--passthrough", "BACK", "VIEW"]
+    if URING.exists() and URING.read_text().strip() == "Y":
+        ways["io_uring"] = [tree, "--passthrough", "--io-uring", "BACK", "VIEW"]
+    else:
+        note("io_uring", "left out: switch on /sys/module/fuse/parameters/enable_uring")
     return ways
 
 
