@@ -83,7 +83,26 @@ static void *map_part(struct uring_queue *q, size_t len, off_t part)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, q->ring, part);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, len, MADV_DONTFORK);
+	return p;
+}
+
+/* The kernel takes the commands back, and with them the device, when the ring has neither a
+ * descriptor nor a mapping. */
+static void close_ring(struct uring_queue *q)
+{
+	if (q->sq_map != NULL)
+		munmap(q->sq_map, q->sq_len);
+	if (q->cq_map != NULL)
+		munmap(q->cq_map, q->cq_len);
+	if (q->submissions != NULL)
+		munmap(q->submissions, (q->sq_mask + 1) * 128UL);
+	q->sq_map = q->cq_map = q->submissions = NULL;
+	if (q->ring >= 0)
+		close(q->ring);
+	q->ring = -1;
 }
 
 static int make_ring(struct uring_queue *q)
@@ -96,6 +115,7 @@ static int make_ring(struct uring_queue *q)
 	if (q->ring < 0 || q->wake < 0)
 		return -errno;
 	q->sq_len = p.sq_off.array + p.sq_entries * sizeof(uint32_t);
+	q->sq_mask = p.sq_entries - 1;
 	q->cq_len = p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe);
 	q->sq_map = map_part(q, q->sq_len, IORING_OFF_SQ_RING);
 	q->cq_map = map_part(q, q->cq_len, IORING_OFF_CQ_RING);
@@ -109,7 +129,6 @@ static int make_ring(struct uring_queue *q)
 	q->cq_head = (void *)((char *)q->cq_map + p.cq_off.head);
 	q->cq_tail = (void *)((char *)q->cq_map + p.cq_off.tail);
 	q->completions = (void *)((char *)q->cq_map + p.cq_off.cqes);
-	q->sq_mask = p.sq_entries - 1;
 	q->cq_mask = p.cq_entries - 1;
 	order = (void *)((char *)q->sq_map + p.sq_off.array);
 	for (uint32_t i = 0; i < p.sq_entries; i++)
@@ -398,9 +417,7 @@ int fuse_uring_run(struct fuse_uring *u, unsigned queue)
 		}
 		complete_all(q);
 	}
-	/* the ring's commands hold the device */
-	close(q->ring);
-	q->ring = -1;
+	close_ring(q);
 	return atomic_load(&u->failed);
 }
 
@@ -438,16 +455,9 @@ int fuse_uring_new(const struct fuse_uring_setup *s, struct fuse_uring **out)
 
 static void free_queue(struct uring_queue *q, size_t page)
 {
-	if (q->ring >= 0)
-		close(q->ring);
+	close_ring(q);
 	if (q->wake >= 0)
 		close(q->wake);
-	if (q->sq_map != NULL)
-		munmap(q->sq_map, q->sq_len);
-	if (q->cq_map != NULL)
-		munmap(q->cq_map, q->cq_len);
-	if (q->submissions != NULL)
-		munmap(q->submissions, (q->sq_mask + 1) * 128UL);
 	if (q->reply != NULL && q->reply != MAP_FAILED)
 		munmap(q->reply, FS_MAX_IO);
 	while (!SLIST_EMPTY(&q->all)) {

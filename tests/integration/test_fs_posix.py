@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import mmap
+import multiprocessing
 import os
 import random
 import shutil
@@ -673,6 +674,40 @@ def test_fil_7_a_flock_ends_with_its_own_file(tree):
 
     tree.run(body)
     os.close(host)
+
+
+def test_fil_7_requests_that_wait_leave_room_for_others(tree):
+    """All on one CPU: by io_uring each waiting request keeps an entry of the CPU's queue."""
+    (tree.back / "f").write_bytes(b"x")
+
+    def waits_for_lock():
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        with open("f", "r+b") as f:
+            fcntl.lockf(f, fcntl.LOCK_EX)
+
+    def body(back):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        with open(back / "f", "r+b") as host:
+            fcntl.lockf(host, fcntl.LOCK_EX)
+            waiting = [multiprocessing.Process(target=waits_for_lock) for _ in range(60)]
+            for p in waiting:
+                p.start()
+            harness.wait_for(
+                lambda: all("fuse" in Path(f"/proc/{p.pid}/stack").read_text() for p in waiting), "all of them wait"
+            )
+            Path("other").write_bytes(b"y")
+            assert Path("other").read_bytes() == b"y"
+            for p in waiting[::2]:
+                p.kill()
+            for p in waiting[::2]:
+                p.join(10)
+                assert p.exitcode == -signal.SIGKILL
+            os.unlink("other")
+        for p in waiting[1::2]:
+            p.join(10)
+            assert p.exitcode == 0
+
+    tree.run(body, tree.back)
 
 
 def test_fil_7_passthrough_needs_a_right_and_falls_back(tmp_path):
