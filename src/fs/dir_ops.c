@@ -31,6 +31,8 @@ int op_fsyncdir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 
 int op_syncfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
+	if (fs_is_queue_thread(fs, q))
+		return FS_MUST_WAIT;
 	return syncfs(fs->backing.root) < 0 ? -errno : 0;
 }
 

@@ -25,6 +25,11 @@ int fs_wait_flag(const struct fs_request *q)
 	return q->may_wait ? 0 : O_NONBLOCK;
 }
 
+bool fs_is_queue_thread(const struct fs *fs, const struct fs_request *q)
+{
+	return !q->may_wait && (fs->features & FUSE_OVER_IO_URING) != 0;
+}
+
 /* With FUSE_ATOMIC_O_TRUNC the kernel lets the server truncate before it looks whether a process
  * executes the file. An open for writing it has refused before; O_RDONLY | O_TRUNC comes here. */
 static int truncate_read_only(struct fs *fs, const struct fs_request *q)
@@ -157,6 +162,8 @@ int op_fsync(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 
 	if (h == NULL)
 		return -EBADF;
+	if (fs_is_queue_thread(fs, q))
+		return FS_MUST_WAIT;
 	return (in->fsync_flags & FUSE_FSYNC_FDATASYNC ? fdatasync(h->fd) : fsync(h->fd)) < 0
 		       ? -errno
 		       : 0;

@@ -69,6 +69,8 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 		    struct fuse_entry_out *out);
 int fs_backing_flags(const struct fs *fs, uint32_t flags); /* of open, for the backing file */
 int fs_wait_flag(const struct fs_request *q); /* O_NONBLOCK where a worker must not wait */
+/* The only thread that serves the clients of a CPU: it must not wait for a disk. */
+bool fs_is_queue_thread(const struct fs *fs, const struct fs_request *q);
 
 /* ---- handles ---- */
 

@@ -15,6 +15,8 @@ static const uint32_t allowed[] = {
 	SYS_read, SYS_writev, SYS_write, SYS_openat2, SYS_openat, SYS_statx, SYS_close,
 	SYS_newfstatat, SYS_fstat, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev, SYS_preadv2, SYS_pwritev2, SYS_readv,
 	SYS_getdents64, SYS_lseek, SYS_ioctl, SYS_fcntl, SYS_flock, SYS_dup3,
+	/* rings that were made before, and do nothing else (fuse_uring.c) */
+	SYS_io_uring_enter, SYS_io_uring_register, SYS_sched_setaffinity,
 	/* changes in the tree */
 	SYS_renameat2, SYS_renameat, SYS_unlinkat, SYS_linkat, SYS_symlinkat, SYS_mkdirat, SYS_mknodat,
 	SYS_readlinkat, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_utimensat,

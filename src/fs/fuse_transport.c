@@ -461,6 +461,10 @@ static int greet(struct fs_transport *t, struct err *err)
 	if (t->features.minor == 0)
 		return err_set(err, E_ENFORCEMENT, "fuse", "the kernel does not speak FUSE %d",
 			       FUSE_KERNEL_VERSION);
+	if ((t->features.flags & FUSE_OVER_IO_URING) == 0) {
+		fuse_uring_free(t->uring);
+		t->uring = NULL;
+	}
 	if (t->uring != NULL) {
 		t->nworkers = 1 + fuse_uring_queues();
 		t->lazy = fcntl(t->fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0;
