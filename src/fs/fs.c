@@ -9,6 +9,9 @@
 
 #define OVERFLOW_GID 65534 /* of a group that this user namespace does not have */
 
+/* So many workers wait for the disk at a time; the others serve what needs none. */
+#define DISK_WORKERS (FS_DEFAULT_THREADS / 2)
+
 /* An opcode without a row is answered with ENOSYS: the kernel then does without it, or does it by
  * itself. docs/architecture/fs.md lists them. */
 static fs_op_fn *const operations[] = {
@@ -173,9 +176,17 @@ void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	}
 }
 
-void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r)
+void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
 {
-	fs_run(fs, q, r);
+	struct fs *fs = ctx;
+	const bool busy = slow_call_is_disk(q->opcode);
+
+	if (busy && atomic_fetch_add(&fs->disk_workers, 1) >= DISK_WORKERS)
+		r->parked = slow_call_start(fs, q);
+	if (!r->parked)
+		fs_run(fs, q, r);
+	if (busy)
+		atomic_fetch_sub(&fs->disk_workers, 1);
 }
 
 static bool is_remote(int fd)

@@ -43,7 +43,8 @@ struct fs {
 	size_t handles, handle_room, handle_hint;
 	struct lock_table *locks;
 	struct slow_calls *slow;
-	struct fs_watch *watch; /* NULL: nothing is decided and recorded */
+	struct fs_watch *watch;	  /* NULL: nothing is decided and recorded */
+	atomic_uint disk_workers; /* in operations of slow_call_is_disk */
 };
 
 /* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
@@ -114,6 +115,8 @@ bool caller_set_effective(unsigned cap, bool on);
 
 struct slow_calls *slow_calls_new(void);    /* handles SIGRTMIN + 1 */
 void slow_calls_free(struct slow_calls *s); /* ends what waits; NULL is fine */
+/* Operations that may take as long as the disk does. A signal to the caller does not end them. */
+bool slow_call_is_disk(uint32_t opcode);
 /* The request is parked and runs on a thread. False: there are too many of them. */
 bool slow_call_start(struct fs *fs, const struct fs_request *q);
 

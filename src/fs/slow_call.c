@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operations that wait for others: a lock that another process holds, a lease that the host has to
- * give back. Each runs on a thread of its own, so that no worker waits, and there are at most
- * CALLS_MAX.
+/* Operations that wait: for a lock that another process holds, for a lease that the host has to
+ * give back, for the disk. Each runs on a thread of its own, so that no worker waits, and there are
+ * at most CALLS_MAX.
  *
  * INTERRUPT starts the thread's timer, whose signal ends the waiting system call; the timer repeats
  * it, because the first one may come before the call. */
@@ -50,6 +50,13 @@ struct slow_calls *slow_calls_new(void)
 	return s;
 }
 
+bool slow_call_is_disk(uint32_t opcode)
+{
+	return opcode == FUSE_FSYNC || opcode == FUSE_FSYNCDIR || opcode == FUSE_SYNCFS ||
+	       opcode == FUSE_FALLOCATE || opcode == FUSE_COPY_FILE_RANGE ||
+	       opcode == FS_OP_COPY_FILE_RANGE_64;
+}
+
 /* With the lock. */
 static void interrupt(struct slow_call *c)
 {
@@ -69,7 +76,7 @@ bool fs_interrupt(void *ctx, uint64_t unique)
 	LIST_FOREACH (c, &s->all, link)
 		if (c->q.unique == unique)
 			break;
-	if (c != NULL)
+	if (c != NULL && !slow_call_is_disk(c->q.opcode))
 		interrupt(c);
 	pthread_mutex_unlock(&s->lock);
 	return c != NULL;

@@ -56,6 +56,42 @@ def test_fil_7_a_lease_of_the_host_holds_up_only_its_own_file(tree):
     assert (tree.back / "f").read_text() == "te"
 
 
+def test_fil_7_a_slow_disk_holds_up_only_its_own_files(tree, tmp_path):
+    slow, below = tree.back / "slow", tmp_path / "below"
+    slow.mkdir()
+    below.mkdir()
+    disk = subprocess.Popen(
+        ["nsenter", "-m", "-t", str(tree.server.pid), PROGRAM, below, slow], stdout=subprocess.PIPE, text=True
+    )
+    assert disk.stdout.readline() == "ready\n"
+
+    def sync(n):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        signal.signal(signal.SIGALRM, lambda *_: None)  # a signal does not end it
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+        with open(f"slow/{n}", "w") as f:
+            f.write("text")
+            f.flush()
+            (tree.back / f"{n}-written").touch()
+            signal.sigtimedwait([signal.SIGUSR1], 60)
+            os.fsync(f.fileno())
+
+    children = [tree.start(sync, n) for n in range(6)]
+    for n in range(6):
+        harness.wait_for((tree.back / f"{n}-written").exists, "the text is written")
+    disk.send_signal(signal.SIGSTOP)
+    for child in children:
+        os.kill(child[0], signal.SIGUSR1)
+        harness.wait_for(lambda child=child: waiting(child), "the disk is waited for")
+    tree.sh("echo other > g; cat g; mkdir d; ls d")
+    disk.send_signal(signal.SIGCONT)
+    for child in children:
+        tree.result(child)
+    disk.terminate()
+    assert disk.wait(60) == 0
+    disk.stdout.close()
+
+
 def test_fil_7_a_signal_ends_what_waits(tree):
     (tree.back / "f").write_text("text")
     signal.signal(signal.SIGIO, signal.SIG_IGN)
