@@ -2,6 +2,7 @@
 """The file server of a session (agentsh-fs): its mount, its life, its keys."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import stat
@@ -96,6 +97,18 @@ os.truncate('big', 5); os.posix_fallocate(f.fileno(), 0, 9); print(os.stat('big'
 def test_fil_7_programs_work_behind_the_file_servers_filter(fuse_server):
     s = fuse_server.session()
     assert s.out(WORK) == "0\n50\nf1\n1577836800\n204800\nhi\nlocked\n49\nA\n['user.a'] b'1'\n9\n"
+
+
+def test_fil_7_what_waits_holds_up_nothing_in_a_session(fuse_server):
+    s = fuse_server.session()
+    s.out("echo text > f")
+    with open(s.workspace / "f") as host:
+        fcntl.flock(host, fcntl.LOCK_EX)
+        wait = "for i in 1 2 3 4 5 6; do flock -w 1 f echo got & done"
+        assert s.out(f"{wait}; echo other > g; cat g; wait; flock -n f echo got || echo $?") == "other\n1\n"
+    assert s.out("flock -w 9 f echo got") == "got\n"
+    sync = "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=d$i bs=4k count=20 conv=fsync 2> /dev/null & done; wait"
+    assert s.out(f"{sync}; cat d* | wc -c") == f"{6 * 20 * 4096}\n"
 
 
 def test_sbx_6_the_file_server_has_no_power(fuse_server):
