@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acmd/acmd.h"
-#include "acmd/aps_stat.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -584,15 +584,11 @@ static void exe_7_a_closed_output_is_a_failure(void **state)
 	assert_int_equal(call("als", no_env, -1), 1);
 }
 
-static char state_of(pid_t pid)
+static bool sleeps(pid_t pid)
 {
-	cleanup_free char *path = mem_printf("/proc/%d/stat", pid);
-	cleanup_buf struct buf text = {0};
-	struct process_stat p = {0};
+	struct proc_stat p;
 
-	assert_int_equal(fdio_load_path(path, 4096, &text, NULL), 0);
-	assert_true(process_stat_parse(text.data, &p));
-	return p.state;
+	return proc_stat(pid, &p) == 0 && p.state == 'S';
 }
 
 /* A pipe that another process made non-blocking, and that is full when the answer comes. */
@@ -611,7 +607,7 @@ static void exe_7_a_full_pipe_is_waited_for(void **state)
 	if (pid == 0)
 		_exit(call("als", no_env, pair[1]));
 	close(pair[1]);
-	while (state_of(pid) != 'S')
+	while (!sleeps(pid))
 		;
 	assert_int_equal(fcntl(pair[0], F_SETFL, 0), 0);
 	assert_int_equal(fdio_load(pair[0], 1 << 20, &text, NULL), 0);

@@ -3,10 +3,10 @@
  * machine's: of those below the session's agentsh-init, the ones that a PID namespace with hidepid
  * would show are listed, so neither leaders nor the process that ends the session. */
 #include "acmd/acmd.h"
-#include "acmd/aps_stat.h"
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,82 +16,42 @@
 
 #define ARGS_MAX 4096
 
+struct process {
+	int pid;
+	struct proc_stat is;
+};
 struct process_list {
-	struct process_stat *v; /* by pid */
+	struct process *v; /* by pid */
 	size_t n;
 };
 
-/* sscanf and what it needs would be a tenth of the program. */
-bool process_stat_parse(const char *text, struct process_stat *out)
-{
-	const char *open = strchr(text, '('), *close = strrchr(text, ')');
-	const size_t len = open != NULL && close > open ? (size_t)(close - open) - 1 : 0;
-	long long field[25] = {0}; /* by the numbers of proc(5) */
-	char *p;
-
-	if (open == NULL || close < open || close[1] != ' ' || close[2] == '\0')
-		return false;
-	*out = (struct process_stat){.pid = atoi(text), .state = close[2]};
-	memcpy(out->name, open + 1, len < sizeof(out->name) ? len : sizeof(out->name) - 1);
-	p = (char *)close + 3;
-	for (size_t i = 4; i < ARRAY_LEN(field); i++) {
-		char *end;
-
-		field[i] = strtoll(p, &end, 10);
-		if (end == p)
-			return false;
-		p = end;
-	}
-	out->ppid = (int)field[4];
-	out->ticks = (uint64_t)field[14] + (uint64_t)field[15];
-	out->threads = (unsigned)field[20];
-	out->started = (uint64_t)field[22];
-	out->pages = field[24];
-	return true;
-}
-
-static bool read_stat(int proc, const char *pid, struct process_stat *out)
-{
-	char path[300], text[2048];
-	cleanup_fd int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/stat", pid);
-	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	n = fd == -1 ? -1 : fdio_read_full(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	return process_stat_parse(text, out);
-}
-
 static int by_pid(const void *a, const void *b)
 {
-	return ((const struct process_stat *)a)->pid - ((const struct process_stat *)b)->pid;
+	return ((const struct process *)a)->pid - ((const struct process *)b)->pid;
 }
 
-static const struct process_stat *find(const struct process_list *p, int pid)
+static const struct process *find(const struct process_list *p, int pid)
 {
-	const struct process_stat key = {.pid = pid};
+	const struct process key = {.pid = pid};
 
 	return p->n > 0 ? bsearch(&key, p->v, p->n, sizeof(*p->v), by_pid) : NULL;
 }
 
 /* The process, or the nearest one above it, that has this pid or, if pid is 0, is an init of a
  * session. */
-static const struct process_stat *above(const struct process_list *p, int from, int pid)
+static const struct process *above(const struct process_list *p, int from, int pid)
 {
-	const struct process_stat *at = find(p, from);
+	const struct process *at = find(p, from);
 
 	for (size_t i = 0; at != NULL && i < p->n; i++) {
-		if (pid != 0 ? at->pid == pid : strcmp(at->name, "agentsh-init") == 0)
+		if (pid != 0 ? at->pid == pid : strcmp(at->is.name, "agentsh-init") == 0)
 			return at;
-		at = find(p, at->ppid);
+		at = find(p, at->is.ppid);
 	}
 	return NULL;
 }
 
-static bool traceable(int proc, const struct process_stat *p)
+static bool traceable(int proc, const struct process *p)
 {
 	char path[32], exe[1];
 
@@ -99,7 +59,7 @@ static bool traceable(int proc, const struct process_stat *p)
 	return readlinkat(proc, path, exe, sizeof(exe)) >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-static void write_args(struct acmd *a, int proc, const struct process_stat *p)
+static void write_args(struct acmd *a, int proc, const struct process *p)
 {
 	char path[64], text[ARGS_MAX + 1];
 	cleanup_fd int fd = -1;
@@ -120,12 +80,12 @@ static void write_args(struct acmd *a, int proc, const struct process_stat *p)
 		jw_kbool(&a->w, "args_cut", true);
 }
 
-static void add_process(struct acmd *a, int proc, const struct process_stat *p)
+static void add_process(struct acmd *a, int proc, const struct process *p)
 {
 	static const char letters[] = "RSDTtZI";
 	static const char *const words[] = {"running", "sleeping", "waiting", "stopped",
 					    "traced",  "zombie",   "idle"};
-	const char *state = strchr(letters, p->state);
+	const char *state = strchr(letters, p->is.state);
 	const int64_t hz = sysconf(_SC_CLK_TCK);
 	const int64_t boot_us = clock_wall_us(&clock_system) - clock_boot_us(&clock_system);
 	char path[16];
@@ -136,15 +96,15 @@ static void add_process(struct acmd *a, int proc, const struct process_stat *p)
 		return; /* it has ended */
 	jw_obj(&a->w);
 	jw_kint(&a->w, "pid", p->pid);
-	jw_kint(&a->w, "ppid", p->ppid);
+	jw_kint(&a->w, "ppid", p->is.ppid);
 	acmd_user(a, "user", st.st_uid);
 	jw_kstr(&a->w, "state", state != NULL ? words[state - letters] : "other");
-	acmd_name(a, "name", p->name, strlen(p->name));
+	acmd_name(a, "name", p->is.name, strlen(p->is.name));
 	write_args(a, proc, p);
-	jw_ktime_us(&a->w, "started", boot_us + (int64_t)p->started * 1000000 / hz);
-	jw_kuint(&a->w, "cpu_time_ms", p->ticks * 1000 / (uint64_t)hz);
-	jw_kint(&a->w, "memory_kb", p->pages * (sysconf(_SC_PAGESIZE) / 1024));
-	jw_kuint(&a->w, "threads", p->threads);
+	jw_ktime_us(&a->w, "started", boot_us + (int64_t)p->is.start * 1000000 / hz);
+	jw_kuint(&a->w, "cpu_time_ms", p->is.cpu * 1000 / (uint64_t)hz);
+	jw_kint(&a->w, "memory_kb", p->is.pages * (sysconf(_SC_PAGESIZE) / 1024));
+	jw_kint(&a->w, "threads", p->is.threads);
 	jw_obj_end(&a->w);
 }
 
@@ -152,7 +112,7 @@ int aps_run(struct acmd *a)
 {
 	struct process_list p = {0};
 	DIR *dir = opendir("/proc");
-	const struct process_stat *init;
+	const struct process *init;
 	enum acmd_turn turn = ACMD_SKIP;
 	const struct dirent *e;
 	char self[16] = "";
@@ -160,10 +120,9 @@ int aps_run(struct acmd *a)
 	if (dir == NULL)
 		return acmd_refuse(a, "/proc", errno);
 	while ((e = readdir(dir)) != NULL) {
-		struct process_stat one;
+		struct process one = {.pid = atoi(e->d_name)};
 
-		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
-		    !read_stat(dirfd(dir), e->d_name, &one))
+		if (one.pid <= 0 || proc_stat(one.pid, &one.is) < 0)
 			continue;
 		p.v = mem_grow(p.v, p.n, sizeof(*p.v));
 		p.v[p.n++] = one;

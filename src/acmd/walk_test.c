@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "acmd/aps_stat.h"
 #include "acmd/walk.h"
 #include "base/mem.h"
 #include <errno.h>
@@ -136,38 +135,12 @@ static void exe_7_a_walk_goes_deep(void **state)
 	assert_int_equal(system("rm -r *"), 0);
 }
 
-/* proc(5): the name may contain anything. */
-static void exe_7_a_process_is_read_by_its_line(void **state)
-{
-	static const char *const wrong[] = {
-		"",	  "1",		 "1 (a",
-		"1 a) S", ")(",		 "1 (a)",
-		"1 (a) ", "1 (a) S 2 3", "1 (a) S x 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
-	};
-	struct process_stat p;
-
-	assert_true(process_stat_parse(
-		"12 (a) R (b) S 7 1 1 0 -1 4194560 9 9 9 9 150 50 1 1 20 0 3 0 4242 99 25 1 1",
-		&p));
-	assert_int_equal(p.pid, 12);
-	assert_string_equal(p.name, "a) R (b");
-	assert_int_equal(p.state, 'S');
-	assert_int_equal(p.ppid, 7);
-	assert_int_equal(p.ticks, 200);
-	assert_int_equal(p.threads, 3);
-	assert_int_equal(p.started, 4242);
-	assert_int_equal(p.pages, 25);
-	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
-		assert_false(process_stat_parse(wrong[i], &p));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exe_7_a_large_directory_is_read_in_parts),
 		cmocka_unit_test(exe_7_directories_vanish_and_change),
 		cmocka_unit_test(exe_7_a_walk_goes_deep),
-		cmocka_unit_test(exe_7_a_process_is_read_by_its_line),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -76,13 +76,6 @@ pid_t proc_pidfd_pid(int pidfd)
 
 #define FLAG_EXITING 0x4 /* PF_EXITING of the kernel */
 
-struct stat_line {
-	char state;
-	int ppid, threads;
-	unsigned long flags;
-	uint64_t start;
-};
-
 /* Field n of stat(5), counted from 1; p is behind the second. NULL: there are fewer. */
 static const char *field(const char *p, int n)
 {
@@ -93,38 +86,42 @@ static const char *field(const char *p, int n)
 
 /* The name in the second field may hold anything, so that fields are counted from its last ')'. Not
  * by sscanf, which would make static programs an eighth larger. */
-static int read_stat(pid_t pid, struct stat_line *out)
+int proc_stat(pid_t pid, struct proc_stat *out)
 {
 	char path[PROC_PATH], text[1024];
-	const char *p, *start;
+	const char *p, *name, *pages;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (read_proc(path, text, sizeof(text)) == -1 || (p = strrchr(text, ')')) == NULL)
+	if (read_proc(path, text, sizeof(text)) == -1 || (p = strrchr(text, ')')) == NULL ||
+	    (name = strchr(text, '(')) == NULL)
 		return -1;
+	snprintf(out->name, sizeof(out->name), "%.*s", (int)(p - name - 1), name + 1);
 	p = strchr(p, ' ');
-	start = field(p, 22);
-	if (start == NULL)
+	pages = field(p, 24);
+	if (pages == NULL)
 		return -1;
 	out->state = *field(p, 3);
 	out->ppid = (int)strtol(field(p, 4), NULL, 10);
 	out->flags = strtoul(field(p, 9), NULL, 10);
 	out->threads = (int)strtol(field(p, 20), NULL, 10);
-	out->start = strtoull(start, NULL, 10);
+	out->cpu = strtoull(field(p, 14), NULL, 10) + strtoull(field(p, 15), NULL, 10);
+	out->start = strtoull(field(p, 22), NULL, 10);
+	out->pages = strtoll(pages, NULL, 10);
 	return 0;
 }
 
 pid_t proc_ppid(pid_t pid)
 {
-	struct stat_line st;
+	struct proc_stat st;
 
-	return read_stat(pid, &st) == -1 ? -1 : st.ppid;
+	return proc_stat(pid, &st) == -1 ? -1 : st.ppid;
 }
 
 int proc_origin(pid_t pid, struct proc_origin *out)
 {
-	struct stat_line st;
+	struct proc_stat st;
 
-	if (read_stat(pid, &st) == -1)
+	if (proc_stat(pid, &st) == -1)
 		return -1;
 	*out = (struct proc_origin){st.ppid, st.start};
 	return 0;
@@ -137,13 +134,13 @@ int proc_ids(pid_t tid, struct proc_ids *out)
 	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_OF_THREAD);
 	struct pidfd_info_head info = {.mask = 1};
 	char path[PROC_PATH];
-	struct stat_line st;
+	struct proc_stat st;
 
 	if (pidfd >= 0 && ioctl(pidfd, PIDFD_INFO, &info) == 0 && info.pid == (uint32_t)tid) {
 		*out = (struct proc_ids){(pid_t)info.tgid, (pid_t)info.ppid};
 		return 0;
 	}
-	if (read_stat(tid, &st) == -1)
+	if (proc_stat(tid, &st) == -1)
 		return -1;
 	*out = (struct proc_ids){tid, st.ppid};
 	if (st.threads == 1)
@@ -170,9 +167,9 @@ bool proc_chrooted(void)
 
 bool proc_ending(pid_t pid)
 {
-	struct stat_line st;
+	struct proc_stat st;
 
-	return read_stat(pid, &st) == -1 || (st.flags & FLAG_EXITING) != 0;
+	return proc_stat(pid, &st) == -1 || (st.flags & FLAG_EXITING) != 0;
 }
 
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
@@ -203,9 +200,9 @@ struct proc_pids {
 /* A main thread that has ended while other threads run shows as Z; the process is alive. */
 static bool alive(pid_t pid)
 {
-	struct stat_line st;
+	struct proc_stat st;
 
-	if (read_stat(pid, &st) == -1)
+	if (proc_stat(pid, &st) == -1)
 		return false;
 	return (st.state != 'Z' && st.state != 'X') || st.threads > 1;
 }

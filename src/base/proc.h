@@ -10,6 +10,15 @@ int proc_pidfd(pid_t pid);		   /* pidfd_open; -1/errno */
 int proc_pidfd_signal(int pidfd, int sig); /* 0 or -1/errno */
 pid_t proc_pidfd_pid(int pidfd); /* pid in our namespace from fdinfo; -1 gone or outside */
 pid_t proc_ppid(pid_t pid);	 /* -1 if gone */
+/* A part of /proc/PID/stat. Times are in clock ticks. */
+struct proc_stat {
+	char state, name[64];
+	int ppid, threads;
+	unsigned long flags;
+	uint64_t cpu, start; /* used; since boot */
+	int64_t pages;	     /* resident */
+};
+int proc_stat(pid_t pid, struct proc_stat *out); /* 0, or -1 if gone */
 /* Parent and start time of a process or a thread. The start time is in clock ticks since boot; a
  * pid and its start time name one process for ever. */
 struct proc_origin {

@@ -83,10 +83,19 @@ static void odd_name(void)
 static void exe_5_names_with_brackets_do_not_confuse(void **state)
 {
 	const pid_t pid = start(odd_name);
+	struct proc_stat p, mine;
 	int status;
 
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	assert_int_equal(proc_ppid(pid), getpid());
+	assert_int_equal(proc_stat(pid, &p), 0);
+	assert_string_equal(p.name, "a) S 1 (b)");
+	assert_int_equal(p.state, 'T');
+	assert_int_equal(p.threads, 1);
+	assert_in_range(p.pages, 1, 1 << 20);
+	assert_int_equal(proc_stat(getpid(), &mine), 0);
+	assert_int_equal(mine.state, 'R');
+	assert_in_range(p.start, mine.start, mine.start + 6000);
 	end(pid);
 }
 
