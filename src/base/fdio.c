@@ -130,7 +130,7 @@ int fdio_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
 
 	for (int i = 0; i < OPEN_TRIES; i++) {
 		fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
-		if (fd >= 0 || errno != EAGAIN)
+		if (fd >= 0 || errno != EAGAIN || (resolve & RESOLVE_CACHED) != 0)
 			break;
 	}
 	return fd;

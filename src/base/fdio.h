@@ -16,7 +16,8 @@ int fdio_load_path(const char *path, size_t max, struct buf *out, struct err *er
 int fdio_mkdirs(const char *path, mode_t mode, struct err *err); /* like mkdir -p */
 int fdio_nonblock(int fd);
 /* openat2 with RESOLVE_* of linux/openat2.h, close-on-exec; -1/errno. A rename meanwhile makes it
- * try again, 32 times at most: then EAGAIN, as for a file under a lease. */
+ * try again, 32 times at most: then EAGAIN, as for a file under a lease, or at once for a name that
+ * RESOLVE_CACHED does not find. */
 int fdio_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve);
 /* A memfd with these contents, sealed against write, grow and shrink. -1/errno. */
 int fdio_sealed(const char *name, const void *p, size_t n);

@@ -36,6 +36,7 @@ struct exec_case {
 	int pidfd;	/* PARKED: readable when it is dead; else -1 */
 	bool helper;	/* our own program: no event */
 	bool by_kernel; /* the kernel compares what it loads, and not the exec stop */
+	bool was_read;	/* path, args and cwd are known */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;

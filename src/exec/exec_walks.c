@@ -38,13 +38,9 @@ static int read_strings(struct exec_case *k, struct args_memory *m)
 	return r == 0 || r == EFAULT || r == E2BIG ? r : EPERM;
 }
 
-int exec_case_read(struct exec_case *k, struct exec_looker *programs)
+/* The caller's ids, directory, path and argv. The same results. */
+static int read_call(struct exec_case *k, bool near)
 {
-	const struct seccomp_data *call = &k->notif.data;
-	const bool at = call->nr == SYS_execveat;
-	struct image_name name = {.tid = k->tid,
-				  .dirfd = at ? (int)call->args[0] : AT_FDCWD,
-				  .flags = at ? (unsigned)call->args[4] : 0};
 	struct caller_pages pages = {k->tid, -1};
 	char cwd[PATH_MAX];
 	struct args_memory m;
@@ -58,13 +54,26 @@ int exec_case_read(struct exec_case *k, struct exec_looker *programs)
 	if (caller_link(k->tid, "cwd", cwd) != 0)
 		return EPERM;
 	k->cwd = mem_strdup(cwd);
-	if (programs->near)
+	if (near)
 		args_memory_init(&m, caller_loaded_page, &pages);
 	else
 		args_memory_init(&m, caller_page, &k->tid);
 	r = read_strings(k, &m);
 	if (pages.pagemap >= 0)
 		close(pages.pagemap);
+	k->was_read = r == 0;
+	return r;
+}
+
+int exec_case_read(struct exec_case *k, struct exec_looker *programs)
+{
+	const struct seccomp_data *call = &k->notif.data;
+	const bool at = call->nr == SYS_execveat;
+	struct image_name name = {.tid = k->tid,
+				  .dirfd = at ? (int)call->args[0] : AT_FDCWD,
+				  .flags = at ? (unsigned)call->args[4] : 0};
+	const int r = k->was_read ? 0 : read_call(k, programs->names.near);
+
 	if (r != 0)
 		return r;
 	name.path = k->path;
@@ -117,6 +126,19 @@ static void wake(void *listener)
 	listener_wake(listener);
 }
 
+/* The walk needs not read it again. The case keeps the path, for the event of a refusal. */
+static void lend_call(struct exec_case *k, struct exec_case *to)
+{
+	to->was_read = true;
+	to->pid = k->pid;
+	to->ppid = k->ppid;
+	to->cwd = take(k->cwd);
+	to->args = k->args;
+	k->args = (struct args){0};
+	to->image.op.exec.path = to->path = k->path;
+	k->image.op.exec.path = k->path = mem_strdup(to->path);
+}
+
 bool walks_start(struct exec_control *c, struct exec_case *k, bool target)
 {
 	struct exec_walk *w = mem_new(struct exec_walk);
@@ -125,6 +147,8 @@ bool walks_start(struct exec_control *c, struct exec_case *k, bool target)
 	w->programs = exec_looker_lend(c->programs);
 	w->found = exec_case_new(c, &k->notif, CASE_READ);
 	w->target = target ? mem_strdup(k->gate.verdict.target) : NULL;
+	if (!target && k->was_read)
+		lend_call(k, w->found);
 	k->walk_us = clock_mono_us(&clock_system);
 	w->walk = walk_start(c->setup.walker, &job);
 	if (w->walk == NULL)

@@ -146,12 +146,36 @@ static int replace_link(const struct resolver *r, const char *path, char **out)
 	return make_absolute(cwd, link + len + strspn(link + len, "/"), out);
 }
 
+/* Opens a file that is not below the workspace, and asks the file system of the workspace nothing:
+ * it uses the kernel's cache of names, or a path that nothing of the session can lead there. */
+static int open_near(const struct resolver *r, const char *path, uint64_t flags)
+{
+	cleanup_fd int at =
+		fdio_openat2(r->root, path, O_PATH | flags, RESOLVE_IN_ROOT | RESOLVE_CACHED);
+	int e = at < 0 ? errno : 0, fd;
+	char name[32];
+
+	if (e == EAGAIN && immutable_path(r->names, r->root, path)) {
+		at = fdio_openat2(r->root, path, O_PATH | flags, RESOLVE_IN_ROOT);
+		e = at < 0 ? errno : 0;
+	}
+	if (e == ENOENT || e == ENOTDIR)
+		return -e;
+	if (at < 0 || immutable_paths_far(r->names, r->root, at))
+		return -EXEC_FAR;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", at);
+	fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 ? fd : -EXEC_FAR;
+}
+
 /* flags: 0 or O_NOFOLLOW. A descriptor or -errno. With O_NONBLOCK no FIFO or lease blocks us. */
 static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
 {
 	const char *link = self_link(path);
 	int fd;
 
+	if (r->names->near)
+		return link != NULL ? -EXEC_FAR : open_near(r, path, flags);
 	if (link != NULL)
 		return open_self(r, link);
 	fd = fdio_openat2(r->root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags, RESOLVE_IN_ROOT);
@@ -397,7 +421,7 @@ static int follow_loader(struct resolver *r, struct image *im, const struct args
 	e = make_absolute(r->name->cwd, call.program, &path);
 	fd = e != 0 ? -e : open_path(r, path, 0);
 	if (fd < 0)
-		return -fd == EPERM ? EPERM : 0; /* it will not find it either */
+		return -fd == EPERM || -fd == EXEC_FAR ? -fd : 0; /* else ld.so finds none */
 	f = mem_new(struct file);
 	e = look(fd, f);
 	if (e == 0 || e == EACCES) {

@@ -40,7 +40,7 @@ struct image {
 };
 void image_done(struct image *im);
 /* Looks below the session's root. 0; or the errno that the kernel would give; or EPERM: the file
- * cannot be read. *out is untouched unless 0. */
+ * cannot be read; or EXEC_FAR. *out is untouched unless 0. */
 int image_resolve(int root, const struct image_name *name, const struct args *args,
 		  struct immutable_paths *names, struct image *out);
 /* Appends argv as the kernel puts it into the new image; argv0 counts where no `#!` was followed.

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -14,7 +15,7 @@
 #define FUSE_MAGIC 0x65735546 /* its server decides who may write, not the mode */
 #define PROC_MAGIC 0x9fa0     /* each process sees another one */
 #define TMPFS_MAGIC 0x01021994
-#define WORKSPACE "workspace" /* in the session's root */
+#define WORKSPACE "/workspace"
 #define MOUNTS_MAX (16 << 20)
 #define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
 
@@ -44,6 +45,21 @@ static bool is_shut(dev_t dev)
 }
 
 /* ---- walking ---- */
+
+/* As fstat, of what the kernel knows: the server of a file system, which may not answer, is not
+ * asked. */
+static bool known_stat(int fd, struct stat *out)
+{
+	struct statx x;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) == -1)
+		return false;
+	*out = (struct stat){.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+			     .st_ino = x.stx_ino,
+			     .st_mode = x.stx_mode,
+			     .st_uid = x.stx_uid};
+	return true;
+}
 
 struct path_walk {
 	int root, at; /* at is owned */
@@ -81,6 +97,8 @@ static bool is_immutable(const struct immutable_paths *n, int fd, const struct s
 		return false;
 	if (n->shut != 0 && st->st_dev == n->shut)
 		return true;
+	if (n->near && st->st_dev == n->work_dev)
+		return false;
 	if (st->st_uid == geteuid() || fstatfs(fd, &fs) == -1 || fs.f_type == FUSE_MAGIC ||
 	    fs.f_type == PROC_MAGIC)
 		return false;
@@ -105,7 +123,7 @@ static bool step(struct path_walk *w)
 	if (len == 0)
 		return true;
 	next = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (next < 0 || fstat(next, &st) == -1)
+	if (next < 0 || !known_stat(next, &st))
 		return false;
 	if (S_ISLNK(st.st_mode))
 		return follow_link(w, next);
@@ -133,6 +151,27 @@ static bool walk_path(const struct immutable_paths *n, int root, const char *pat
 	return ok;
 }
 
+static void look_at_workspace(struct immutable_paths *n, int root)
+{
+	const char *path = n->workspace != NULL ? n->workspace : WORKSPACE;
+	cleanup_fd int fd = n->looked ? -1 : fdio_openat2(root, path, O_PATH, RESOLVE_IN_ROOT);
+	struct stat st;
+
+	n->looked = true;
+	if (fd < 0 || !known_stat(fd, &st) || !S_ISDIR(st.st_mode))
+		return;
+	n->work_dev = st.st_dev;
+	n->work_ino = st.st_ino;
+}
+
+bool immutable_paths_far(struct immutable_paths *n, int root, int fd)
+{
+	struct stat st;
+
+	look_at_workspace(n, root);
+	return n->work_ino == 0 || !known_stat(fd, &st) || st.st_dev == n->work_dev;
+}
+
 bool immutable_path(struct immutable_paths *n, int root, const char *path)
 {
 	char **known = &n->name[fnv32(FNV32, path, strlen(path)) % IMMUTABLE_PATHS];
@@ -147,17 +186,7 @@ bool immutable_path(struct immutable_paths *n, int root, const char *path)
 	if (fstat(root, &st) == 0 && st.st_dev != n->shut && st.st_uid == geteuid() &&
 	    fstatfs(root, &fs) == 0 && fs.f_type == TMPFS_MAGIC && is_shut(st.st_dev))
 		n->shut = st.st_dev;
-	if (!n->looked) {
-		struct statx work; /* its server, which may not answer, is not asked */
-
-		n->looked = true;
-		if (statx(root, WORKSPACE, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
-			  STATX_TYPE | STATX_INO, &work) == 0 &&
-		    S_ISDIR(work.stx_mode)) {
-			n->work_dev = makedev(work.stx_dev_major, work.stx_dev_minor);
-			n->work_ino = work.stx_ino;
-		}
-	}
+	look_at_workspace(n, root);
 	if (!walk_path(n, root, path))
 		return false;
 	free(*known);

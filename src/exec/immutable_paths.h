@@ -12,10 +12,15 @@ struct immutable_paths {
 	dev_t shut; /* file system of a root, if all its mounts are read-only; 0: none */
 	/* The workspace's directory. The system may mount it at another place too, with another
 	 * owner: below it modes prove nothing. */
+	const char *workspace; /* borrowed; NULL: /workspace */
+	bool near;	       /* its file system, which it has for itself, is not asked */
 	bool looked;
 	dev_t work_dev;
 	ino_t work_ino; /* 0: not found */
 };
+/* Whether the file is on the file system of the workspace, or that is not found. It is not asked.
+ */
+bool immutable_paths_far(struct immutable_paths *n, int root, int fd);
 void immutable_paths_done(struct immutable_paths *n);
 /* True if an absolute path always leads to the same file: the session can change neither the file
  * nor a directory or link on the way, and none is the workspace's; or they lie in the root's own

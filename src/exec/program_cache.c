@@ -3,15 +3,10 @@
 #include "base/fdio.h"
 #include "base/fnv.h"
 #include "base/mem.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-
-#ifndef RESOLVE_CACHED
-#define RESOLVE_CACHED 0x20 /* Linux 5.12: no call to the file system; EAGAIN if it needs one */
-#endif
 
 static void forget(struct known *k)
 {
@@ -26,12 +21,13 @@ struct exec_looker *exec_looker_new(int root_fd, const struct workspace_names *n
 
 	p->root = root_fd;
 	p->workspace = names;
+	p->names.workspace = names != NULL ? names->shown.v[0] : NULL;
 	return p;
 }
 
 void exec_looker_stay_near(struct exec_looker *p)
 {
-	p->near = true;
+	p->names.near = true;
 }
 
 struct exec_looker *exec_looker_lend(struct exec_looker *p)
@@ -135,28 +131,13 @@ void program_cache_learn(struct exec_looker *p, const char *path, const struct i
 		remember(p, path, im);
 }
 
-/* A plain path: 0, or the errno of one that is missing, as far as the kernel's cache of names
- * tells. Names in /proc and /dev may be the caller's own, see image.c. */
-static int missing(const struct exec_looker *p, const char *path)
-{
-	cleanup_fd int fd = -1;
-
-	if (strncmp(path, "/proc", 5) == 0 || strncmp(path, "/dev", 4) == 0)
-		return 0;
-	fd = fdio_openat2(p->root, path, O_PATH, RESOLVE_IN_ROOT | RESOLVE_CACHED);
-	return fd < 0 && (errno == ENOENT || errno == ENOTDIR) ? errno : 0;
-}
-
 int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			  const struct args *args, struct image *out)
 {
 	const bool plain = name->path[0] == '/' && name->flags == 0;
 
 	if (!plain || !recall(p, name->path, out)) {
-		int r = p->near && plain ? missing(p, name->path) : 0;
-
-		if (r == 0)
-			r = p->near ? EXEC_FAR : image_resolve(p->root, name, args, &p->names, out);
+		const int r = image_resolve(p->root, name, args, &p->names, out);
 
 		if (r != 0)
 			return r;

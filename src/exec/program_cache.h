@@ -11,7 +11,6 @@
 
 struct exec_looker {
 	int root;		   /* borrowed */
-	bool near;		   /* asks no file system that may hang */
 	bool lent;		   /* to a walk: no close() of its images hangs */
 	struct exec_looker *spare; /* to be lent; owned */
 	bool for_kernel;	   /* images say whether their numbers are the kernel's own */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #define WALKER_THREADS 8   /* more calls wait until one of them returns */
-#define WALK_MS 10000	   /* after which a call is given up: a slow server needs some seconds */
+#define WALK_MS 30000	   /* after which a call is given up: a slow server needs some seconds */
 #define WALKER_END_MS 1000 /* for threads that work while the walker is freed */
 
 struct walker;
