@@ -59,6 +59,7 @@ struct config {
 	char *bpf;			    /* auto | off | required */
 	int64_t fuse_entry_ms, fuse_attr_ms, fuse_negative_ms, fuse_max_readahead;
 	bool fuse_async_read, fuse_writeback_cache;
+	char *fuse_io_uring; /* auto | off */
 	/* monitoring */
 	char *monitoring_mode; /* native | fuse */
 	/* filesystem: what of the machine sessions see */

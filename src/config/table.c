@@ -214,6 +214,10 @@ const struct config_row config_rows[] = {
 	 "Let the kernel collect writes and send them later. The person who edits the same file on the "
 	 "machine then sees them later, too.",
 	 "test_cfg_1_sandbox_fuse_writeback_cache"},
+	{"sandbox.fuse.io_uring", CONFIG_CHOICE, AT(fuse_io_uring), 0, 0, "auto", CHOICES("auto", "off"),
+	 "auto: the kernel sends requests by io_uring, which is faster, where the machine's operator has "
+	 "switched it on: echo Y > /sys/module/fuse/parameters/enable_uring. off: by /dev/fuse.",
+	 "test_cfg_1_sandbox_fuse_io_uring"},
 
 	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "native", CHOICES("native", "fuse"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "

@@ -61,6 +61,7 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 		.handle = fs_handle,
 		.on_interrupt = fs_interrupt,
 		.device = take_fd(s->device),
+		.uring = a->io_uring,
 		.allow_other = s->plan.privileged,
 		.mount_attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
 		.wanted = {.also = a->writeback_cache ? FUSE_WRITEBACK_CACHE : 0,
@@ -86,7 +87,8 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	agreed = fs_transport_features(s->transport);
 	log_debug("the workspace is served", "session_id", a->session_id, "async_read",
 		  agreed->flags & FUSE_ASYNC_READ ? "yes" : "no", "writeback_cache",
-		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no");
+		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no", "io_uring",
+		  agreed->flags & FUSE_OVER_IO_URING ? "yes" : "no");
 	return 0;
 }
 

@@ -489,6 +489,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.max_readahead = (uint32_t)c->fuse_max_readahead,
 		.async_read = c->fuse_async_read,
 		.writeback_cache = c->fuse_writeback_cache,
+		.io_uring = strcmp(c->fuse_io_uring, "auto") == 0,
 	};
 	struct stub new = {.l = l,
 			   .plan = &j->plan,

@@ -27,6 +27,7 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, entry_ms, 0),	ROW(FIELD_U32, attr_ms, 0),
 	ROW(FIELD_U32, negative_ms, 0), ROW(FIELD_U32, max_readahead, 0),
 	ROW(FIELD_U32, async_read, 0),	ROW(FIELD_U32, writeback_cache, 0),
+	ROW(FIELD_U32, io_uring, 0),
 };
 const struct fields assignment_fields = {"assignment", sizeof(struct assignment), rows,
 					 ARRAY_LEN(rows)};

@@ -32,7 +32,8 @@ struct assignment {
 	uint32_t api_uid, log_level, log_format;
 	/* of the file server */
 	char *real; /* path of the workspace on the host */
-	uint32_t entry_ms, attr_ms, negative_ms, max_readahead, async_read, writeback_cache;
+	uint32_t entry_ms, attr_ms, negative_ms, max_readahead, async_read, writeback_cache,
+		io_uring;
 };
 extern const struct fields assignment_fields;
 enum assignment_fd {

@@ -11,6 +11,7 @@ from pathlib import Path
 import harness
 import pytest
 from harness import wait_for
+from mount_tree import enable_io_uring
 
 FUSE = {"monitoring": {"mode": "fuse"}}
 KINDS = {
@@ -220,3 +221,14 @@ def test_cfg_1_sandbox_fuse_writeback_cache(new_server):
         s.exec("perl", "-e", held, detach=True, status=202)
         wait_for((s.workspace / "written").exists, "it is written")
         assert (s.workspace / "a").read_text() == seen
+
+
+def test_cfg_1_sandbox_fuse_io_uring(new_server):
+    enable_io_uring()
+    for value, word in (("auto", "yes"), ("off", "no")):
+        server, s = with_keys(new_server, io_uring=value)
+        assert s.out("echo x > a; mkdir -p b/c; mv a b/c; cat b/c/a; ls -R") == "x\n.:\nb\n\n./b:\nc\n\n./b/c:\na\n"
+        s.out("i=0; while [ $i -lt 200 ]; do echo $i > f$i; i=$((i+1)); done; cat f* | sha256sum; sync b; rm f*")
+        assert f" io_uring={word}" in next(
+            line for line in server.log_text().splitlines() if f"session_id={s.id} async_read" in line
+        )
