@@ -8,6 +8,7 @@ import signal
 import stat
 from pathlib import Path
 
+import cgroups
 import harness
 import pytest
 from harness import wait_for
@@ -110,6 +111,32 @@ def test_fil_7_what_waits_holds_up_nothing_in_a_session(fuse_server):
     assert s.out("flock -w 9 f echo got") == "got\n"
     sync = "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=d$i bs=4k count=20 conv=fsync 2> /dev/null & done; wait"
     assert s.out(f"{sync}; cat d* | wc -c") == f"{6 * 20 * 4096}\n"
+
+
+MAPPED = """
+import mmap, sys
+with open("mapped", "w+b") as f:
+    f.truncate(400 << 20)
+    m = mmap.mmap(f.fileno(), 0)
+    for page in range(0, len(m), 4096):
+        m[page : page + 8] = page.to_bytes(8, "little")
+    m.flush()
+    print(sum(m[p : p + 8] != p.to_bytes(8, "little") for p in range(0, len(m), 4096)))
+    if len(sys.argv) > 1:
+        hog = b"x" * (400 << 20)
+"""
+
+
+@cgroups.needs_cgroups
+def test_sbx_4_mapped_writes_end_no_file_server(new_server):
+    server = new_server(config=FUSE)
+    s = server.session(resource_limits={"max_memory_mb": 160})
+    pid = file_server(server, s)
+    (s.workspace / "mapped.py").write_text(MAPPED)
+    assert s.out("python3 mapped.py") == "0\n"
+    result = s.script("python3 mapped.py hog")["result"]
+    assert result["error"]["code"] == "E_RESOURCE_LIMIT", result
+    assert s.out("echo lives > f; cat f") == "lives\n" and file_server(server, s) == pid
 
 
 def test_sbx_6_the_file_server_has_no_power(fuse_server):
