@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import harness
 import pytest
 from mount_tree import PROGRAM, MountTree
 
@@ -80,21 +81,45 @@ def tree(place):
     t.finish()
 
 
+def results_of(out):
+    return dict(re.findall(r"^(\S+::\S+) +(ok|skipped|FAILED)$", out, re.M))
+
+
+def compare(native, mounted, at_least):
+    assert list(native.values()).count("ok") > at_least
+    assert {t: r for t, r in mounted.items() if native.get(t) != r} == DIFFERENT
+    assert set(native) == set(mounted)
+
+
 def test_fil_7_pjdfstest_finds_no_difference(tree, place):
     program, config = tool("pjdfstest"), place / "pjdfstest.toml"
     config.write_text(PJDFSTEST)
 
     def results(where):
-        out = subprocess.run([program, "-c", config, "-p", where], capture_output=True, text=True).stdout
-        return dict(re.findall(r"^(\S+::\S+) +(ok|skipped|FAILED)$", out, re.M))
+        return results_of(subprocess.run([program, "-c", config, "-p", where], capture_output=True, text=True).stdout)
 
     (place / "native").mkdir()
     native = results(place / "native")
     (tree.back / "t").mkdir()
-    mounted = tree.run(results, tree.place / "t")
-    assert list(native.values()).count("ok") > 350
-    assert {t: r for t, r in mounted.items() if native[t] != r} == DIFFERENT
-    assert set(native) == set(mounted)
+    compare(native, tree.run(results, tree.place / "t"), 350)
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID])
+def test_fil_7_pjdfstest_finds_no_difference_in_a_session(new_server, place, uid):
+    """What one user may do, as a normal user natively, and in a session of root's and of a user's server."""
+    s = new_server(uid=uid, config={"monitoring": {"mode": "fuse"}}).session()
+    for where in (place, s.workspace):
+        shutil.copy(tool("pjdfstest"), where / "pjdfstest")
+        users = 'entries = [["nobody", "nogroup"], ["root", "root"]]'  # those that a session has
+        (where / "config").write_text(re.sub("entries = .*", users, PJDFSTEST))
+    (place / "t").mkdir()
+    os.chown(place / "t", harness.USER_UID, harness.USER_UID)
+    run = "./pjdfstest -c config -p $PWD/t"
+    native = subprocess.run(
+        run, shell=True, cwd=place, capture_output=True, text=True, user=harness.USER_UID, group=harness.USER_UID
+    )
+    s.script(f"mkdir t; {run} > log")
+    compare(results_of(native.stdout), results_of((s.workspace / "log").read_text()), 240)
 
 
 MODES = {"cached": [], "passthrough": ["--passthrough"], "writeback": ["--also", "FUSE_WRITEBACK_CACHE"]}
