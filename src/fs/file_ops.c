@@ -99,7 +99,6 @@ int op_read(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 			break;
 		r->len += (size_t)n;
 	}
-	h->bytes_read += r->len;
 	return 0;
 }
 
@@ -124,7 +123,6 @@ int op_write(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	result = n < 0 ? -errno : 0;
 	caller_keep_fsetid(fs, kill);
 	out->size = n < 0 ? 0 : (uint32_t)n;
-	h->bytes_written += out->size;
 	return result;
 }
 
@@ -221,8 +219,6 @@ int op_copy_file_range(struct fs *fs, const struct fs_request *q, struct fs_repl
 	caller_keep_fsetid(fs, kill);
 	if (result < 0)
 		return result;
-	from->bytes_read += (uint64_t)n;
-	to->bytes_written += (uint64_t)n;
 	if (q->opcode == FS_OP_COPY_FILE_RANGE_64) {
 		struct fs_copy_file_range_out *out = reply_room(r, sizeof(*out));
 

@@ -181,6 +181,10 @@ void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
 	struct fs *fs = ctx;
 	const bool busy = slow_call_is_disk(q->opcode);
 
+	if (fs->watch != NULL && watch_waits(fs, q)) {
+		r->parked = true;
+		return;
+	}
 	if (busy && atomic_fetch_add(&fs->disk_workers, 1) >= DISK_WORKERS)
 		r->parked = slow_call_start(fs, q);
 	if (!r->parked)
@@ -231,7 +235,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	fs->locks = locks_new();
 	fs->slow = slow_calls_new();
 	if (s->watch != NULL)
-		fs->watch = watch_new(s->watch);
+		fs->watch = watch_new(fs, s->watch);
 	*out = fs;
 	return 0;
 }
@@ -256,6 +260,8 @@ void fs_free(struct fs *fs)
 {
 	if (fs == NULL)
 		return;
+	if (fs->watch != NULL)
+		watch_stop(fs->watch);
 	slow_calls_free(fs->slow);
 	locks_free(fs->locks);
 	for (size_t i = 0; i < fs->handle_room; i++)

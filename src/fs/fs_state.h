@@ -22,7 +22,6 @@ struct fs_handle {
 	bool executed;		 /* opened by execve, and open while the program runs */
 	int backing_id;		 /* of the node, shared by all its handles; 0: not passed through */
 	struct watch_file *file; /* its opener; owned; NULL: operations are not watched */
-	_Atomic uint64_t bytes_read, bytes_written; /* by requests */
 	/* a directory: entries that were read and not sent yet */
 	pthread_mutex_t reading;
 	char *entries; /* NULL: nothing was read yet */
@@ -88,7 +87,11 @@ int handle_release(struct fs *fs, uint64_t fh);
 
 /* ---- decisions and events: watch.c ---- */
 
-struct fs_watch *watch_new(const struct fs_watch_setup *s); /* free() ends it */
+struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s); /* free() ends it */
+void watch_stop(struct fs_watch *w); /* before that: what waits for room is forgotten */
+/* Whether the request has to wait for room. It is then copied, and answered later. */
+bool watch_waits(struct fs *fs, const struct fs_request *q);
+bool watch_interrupt(struct fs *fs, uint64_t unique); /* false: it does not wait here */
 /* Decides, runs and records a request. */
 int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run);
 /* With the lock: the set of decisions by which the name in the directory is a node. */
@@ -97,6 +100,13 @@ enum watch_shown { WATCH_NOTHING, WATCH_NAME, WATCH_ATTRIBUTES };
 /* What a listing may show of a name in the node. */
 enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_t node,
 			     const char *name);
+
+bool watch_has_room(const struct fs_watch *w);
+struct watch_park *watch_park_new(struct fs *fs);
+void watch_park_free(struct watch_park *p); /* what still waits is forgotten */
+bool watch_park(struct watch_park *p, const struct fs_request *q); /* false: no thread */
+void watch_park_room(struct watch_park *p);
+bool watch_park_interrupt(struct watch_park *p, uint64_t unique);
 
 /* ---- whose credentials: caller.c ---- */
 

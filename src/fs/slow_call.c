@@ -72,6 +72,8 @@ bool fs_interrupt(void *ctx, uint64_t unique)
 	struct slow_calls *s = ((struct fs *)ctx)->slow;
 	struct slow_call *c;
 
+	if (watch_interrupt(ctx, unique))
+		return true;
 	pthread_mutex_lock(&s->lock);
 	LIST_FOREACH (c, &s->all, link)
 		if (c->q.unique == unique)

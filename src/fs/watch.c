@@ -22,6 +22,7 @@
 struct fs_watch {
 	struct fs_watch_setup setup;
 	bool unrestricted; /* nothing can deny anything */
+	struct watch_park *park;
 };
 
 /* One name, and what may be done by it. */
@@ -40,8 +41,9 @@ struct watched {
 	struct gate_case k;
 	enum fs_actor kind;
 	int64_t begin_us;
-	bool refused; /* k.verdict says why */
-	bool silent;  /* no event */
+	bool refused;  /* k.verdict says why */
+	bool silent;   /* no event */
+	uint64_t size; /* before O_TRUNC */
 };
 
 /* What an open file remembers of its opener: RELEASE does not say who closes it. */
@@ -51,17 +53,53 @@ struct watch_file {
 	uint32_t tid;
 	int flags; /* of the open */
 	bool executes;
-	char path[]; /* by which it was opened; "" of agentsh's own */
+	_Atomic uint64_t read, written; /* by requests */
+	_Atomic(const char *) type;	/* by its first bytes; NULL: not seen */
+	uint64_t size;			/* before the open, if it is open for writing */
+	char path[];			/* by which it was opened; "" of agentsh's own */
 };
 
-struct fs_watch *watch_new(const struct fs_watch_setup *s)
+struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 {
 	struct fs_watch *w = mem_new(struct fs_watch);
 
 	w->setup = *s;
 	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
 			  s->blocked.n == 0;
+	w->park = watch_park_new(fs);
 	return w;
+}
+
+void watch_stop(struct fs_watch *w)
+{
+	watch_park_free(w->park);
+	w->park = NULL;
+}
+
+bool watch_has_room(const struct fs_watch *w)
+{
+	return w->setup.has_room == NULL || w->setup.has_room(w->setup.arg);
+}
+
+bool watch_waits(struct fs *fs, const struct fs_request *q)
+{
+	const struct fs_watch_setup *s = &fs->watch->setup;
+	struct watch_need need;
+	struct actor actor;
+
+	return !watch_has_room(fs->watch) && watch_need(q, &need) && need.event != WATCH_SILENT &&
+	       s->actor(s->arg, (uint32_t)q->pid, &actor) != FS_ACTOR_OWN &&
+	       watch_park(fs->watch->park, q);
+}
+
+void fs_watch_room(struct fs *fs)
+{
+	watch_park_room(fs->watch->park);
+}
+
+bool watch_interrupt(struct fs *fs, uint64_t unique)
+{
+	return fs->watch != NULL && watch_park_interrupt(fs->watch->park, unique);
 }
 
 /* ---- names ---- */
@@ -357,26 +395,28 @@ static void settle(struct fs *fs, const struct fs_request *q, struct watched *w,
 	record(fs->watch, &w->k, w->kind, (uint32_t)q->pid, &r);
 }
 
-struct watch_bytes {
-	uint64_t read, written;
-	bool passed; /* the kernel read and wrote it by itself */
+/* What was seen when it was closed. */
+struct watch_end {
+	bool passed;   /* the kernel read and wrote it by itself */
+	uint64_t size; /* if it was open for writing */
 };
 
 /* One read and one write event per open file, when it is closed. Where bytes were not counted
  * (cached pages, files that are passed through) their number is absent, not 0. */
-static void settle_file(struct fs *fs, const struct watch_file *f, const struct watch_bytes *b)
+static void settle_file(struct fs *fs, const struct watch_file *f, const struct watch_end *e)
 {
 	const struct fs_watch *w = fs->watch;
 	const int mode = f->flags & O_ACCMODE;
-	const bool reads = mode == O_RDONLY || (b->passed && mode != O_WRONLY);
+	const bool reads = mode == O_RDONLY || (e->passed && mode != O_WRONLY);
+	const char *type = f->type != NULL ? f->type : file_type(f->path, NULL, 0);
 	struct file_rules rules;
 	const struct {
 		enum op_file op;
 		uint64_t bytes;
 		bool wanted;
 	} part[] = {
-		{OP_FILE_read, b->read, b->read > 0 || (reads && !f->executes)},
-		{OP_FILE_write, b->written, b->written > 0 || (b->passed && mode != O_RDONLY)},
+		{OP_FILE_read, f->read, f->read > 0 || (reads && !f->executes)},
+		{OP_FILE_write, f->written, f->written > 0 || (e->passed && mode != O_RDONLY)},
 	};
 
 	policy_decide_file(gate_policy(w->setup.gate), f->path, &rules);
@@ -385,7 +425,11 @@ static void settle_file(struct fs *fs, const struct watch_file *f, const struct 
 		struct gate_case k = {.op = &op, .actor = f->actor};
 		struct gate_report r = {.outcome = GATE_DONE,
 					.has_bytes = part[i].bytes > 0,
-					.bytes = part[i].bytes};
+					.bytes = part[i].bytes,
+					.file_type = type,
+					.has_sizes = part[i].op == OP_FILE_write,
+					.size_before = f->size,
+					.size_after = e->size};
 
 		if (!part[i].wanted)
 			continue;
@@ -433,7 +477,12 @@ static void remember_opener(struct fs *fs, const struct fs_request *q, const str
 	const char *path = w->kind == FS_ACTOR_OWN ? "" : w->at.path;
 	struct fs_handle *h = handle_get(fs, out->fh);
 	struct watch_file *f = mem_alloc(sizeof(*f) + strlen(path) + 1);
+	struct stat st;
 
+	f->size = w->size;
+	if ((w->need.flags & O_ACCMODE) != O_RDONLY && !(w->need.flags & O_TRUNC) &&
+	    fstat(h->fd, &st) == 0)
+		f->size = (uint64_t)st.st_size;
 	f->actor = w->k.actor;
 	f->kind = w->kind;
 	f->tid = (uint32_t)q->pid;
@@ -463,9 +512,13 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 		       struct fs_reply *r, fs_op_fn *run)
 {
 	int result = ask(fs, q, w);
+	struct statx st;
 
 	if (w->kind == FS_ACTOR_OWN)
 		result = 0;
+	if (result == 0 && q->opcode == FUSE_OPEN && w->need.flags & O_TRUNC &&
+	    backing_stat(fs, q->node, &st) == 0)
+		w->size = st.stx_size;
 	if (result == 0 && q->opcode == FUSE_CREATE && w->at.set & WATCH_OP(truncate) &&
 	    w->kind != FS_ACTOR_OWN &&
 	    (((const struct fuse_create_in *)q->arg)->flags & (O_TRUNC | O_EXCL)) == O_TRUNC)
@@ -484,11 +537,15 @@ static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r
 {
 	struct fs_handle *h = handle_get(fs, ((const struct fuse_release_in *)q->arg)->fh);
 	struct watch_file *f = NULL;
-	struct watch_bytes bytes = {0};
+	struct watch_end end = {0};
+	struct stat st;
 	int result;
 
 	if (h != NULL) {
-		bytes = (struct watch_bytes){h->bytes_read, h->bytes_written, h->backing_id > 0};
+		end.passed = h->backing_id > 0;
+		if (h->file != NULL && (h->file->flags & O_ACCMODE) != O_RDONLY &&
+		    fstat(h->fd, &st) == 0)
+			end.size = (uint64_t)st.st_size;
 		pthread_mutex_lock(&fs->lock);
 		f = h->file;
 		h->file = NULL;
@@ -496,8 +553,44 @@ static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r
 	}
 	result = run(fs, q, r);
 	if (f != NULL && f->kind != FS_ACTOR_OWN)
-		settle_file(fs, f, &bytes);
+		settle_file(fs, f, &end);
 	free(f);
+	return result;
+}
+
+/* READ and WRITE were decided by the open; they are counted. */
+static int count_bytes(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
+{
+	const bool reads = q->opcode == FUSE_READ;
+	const struct fuse_read_in *in = q->arg; /* begins like fuse_write_in */
+	struct fs_handle *h = handle_get(fs, in->fh);
+	struct watch_file *f = h != NULL ? h->file : NULL;
+	int result = run(fs, q, r);
+	uint64_t n;
+
+	if (f == NULL || result < 0)
+		return result;
+	n = reads ? r->len : ((const struct fuse_write_out *)r->out)->size;
+	if (in->offset == 0 && n > 0 && f->type == NULL)
+		f->type = file_type(f->path, reads ? r->out : q->data, n);
+	*(reads ? &f->read : &f->written) += n;
+	return result;
+}
+
+static int count_copied(struct fs *fs, const struct fs_request *q, struct fs_reply *r,
+			fs_op_fn *run)
+{
+	const struct fuse_copy_file_range_in *in = q->arg;
+	const struct fs_handle *from = handle_get(fs, in->fh_in), *to = handle_get(fs, in->fh_out);
+	int result = run(fs, q, r);
+	const uint64_t n = q->opcode == FUSE_COPY_FILE_RANGE
+				   ? ((const struct fuse_write_out *)r->out)->size
+				   : ((const struct fs_copy_file_range_out *)r->out)->bytes_copied;
+
+	if (result == 0 && from->file != NULL)
+		from->file->read += n;
+	if (result == 0 && to->file != NULL)
+		to->file->written += n;
 	return result;
 }
 
@@ -507,13 +600,22 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	struct watched w;
 	int result;
 
-	if (q->opcode == FUSE_RELEASE)
+	switch (q->opcode) {
+	case FUSE_RELEASE:
 		return release(fs, q, r, run);
+	case FUSE_READ:
+	case FUSE_WRITE:
+		return count_bytes(fs, q, r, run);
+	case FUSE_COPY_FILE_RANGE:
+	case FS_OP_COPY_FILE_RANGE_64:
+		return count_copied(fs, q, r, run);
+	}
 	if (!watch_need(q, &w.need))
 		return run(fs, q, r);
 	w.begin_us = clock_mono_us(&clock_system);
 	w.k = (struct gate_case){.op = &w.op};
 	w.refused = w.silent = false;
+	w.size = 0;
 	w.at.set = 0;
 	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);
 	result = run_watched(fs, q, &w, r, run);

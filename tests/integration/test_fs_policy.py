@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every operation of the file system is decided by policy and recorded: a test program serves a directory as /workspace."""
 
+import contextlib
+import ctypes
 import errno
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import harness
@@ -115,8 +119,9 @@ def test_fil_2_each_operation_has_one_event_with_its_path_and_actor(serve):
     assert made["real_path"] == f"{t.back}/d/f"
     assert made["operation"]["flags"][0] == "O_WRONLY" and "O_CREAT" in made["operation"]["flags"]
     one(t, type="dir_create", path="/d")
-    written = one(t, type="file_write", path="/d/f", operation={"bytes": 5000})
-    assert (written["pid"], written["command_id"]) == (pid, "cmd-1")
+    written = [e for e in events(t, type="file_write", path="/d/f") if "bytes" in e.get("operation", {})]
+    assert [(e["pid"], e["command_id"], e["operation"]["bytes"]) for e in written] == [(pid, "cmd-1", 5000)]
+    assert written[0]["metadata"] == {"file_type": "text/plain", "file_size_before": 0, "file_size_after": 5000}
     assert one(t, type="file_read", path="/d/f")["pid"] == pid
     one(t, type="file_open", path="/d/f")
     for kind in ("file_chmod", "file_chown", "file_truncate"):
@@ -196,8 +201,6 @@ def test_fil_3_attributes_of_a_denied_file_are_not_in_the_kernels_cache(serve):
     t.sh("ls >/dev/null; ls -l open")
 
     def body():
-        import ctypes
-
         buffer = ctypes.create_string_buffer(256)
         sizes = []
         for name in (b"open", b"secret"):
@@ -388,9 +391,16 @@ def test_fil_3_a_move_does_not_make_a_denied_operation_possible(serve):
     assert denied["operation"]["to"] == "/workspace/c"
 
 
-def exchange(a, b):
-    import ctypes
+def link_open_file(fd, name):
+    follow = 0x400
+    if (
+        ctypes.CDLL(None, use_errno=True).linkat(-100, f"/proc/self/fd/{fd}".encode(), -100, name.encode(), follow)
+        < 0
+    ):
+        raise OSError(ctypes.get_errno(), name)
 
+
+def exchange(a, b):
     if ctypes.CDLL(None, use_errno=True).renameat2(-100, a.encode(), -100, b.encode(), 2) < 0:
         raise OSError(ctypes.get_errno(), a)
 
@@ -468,3 +478,134 @@ def test_fil_3_what_agentsh_looked_at_stays_hidden_from_commands(serve):
     for _ in range(3):
         assert t.run(own) == [("hidden", 14), ("no", 10)]
         assert t.run(body) == ["no"]
+
+
+# ---- a full ring ----
+
+
+def test_fil_2_a_request_waits_for_room_in_the_ring_and_holds_no_worker(serve, tmp_path):
+    room = tmp_path / "room"
+    room.touch()
+    t = serve(policy(), "--room", room, "--threads", "2", files=["f", "g", "e/x", "m/x", "o"])
+
+    def reader(pipe):
+        with open("g", "rb") as f:
+            os.read(pipe, 1)
+            return len(os.pread(f.fileno(), 100, 0))
+
+    def own():
+        Path("/proc/self/comm").write_text("own")
+        return Path("o").read_text()
+
+    out, into = os.pipe()
+    opened = t.start(reader, out)
+    one(t, type="file_open", path="/g")
+    room.unlink()
+    before = len(events(t))
+    # two requests for one name would wait for each other in the kernel
+    waiting = [t.start(lambda: open("f").close()), t.start(os.mkdir, "m/d")]
+    killed = t.start(os.mkdir, "e/killed")
+    harness.wait_for(lambda: all(in_request(pid) for pid, _ in [*waiting, killed]), "all wait")
+    # an open file is read, agentsh's own process works, a killed client ends
+    os.write(into, b"x")
+    assert t.result(opened) == len("text of g")
+    assert t.run(own) == "text of o"
+    os.kill(killed[0], 9)
+    assert os.waitpid(killed[0], 0)[1] == 9
+    assert [e for e in events(t)[before:] if e["type"] != "file_read"] == []
+    assert not (t.back / "m/d").exists()
+    room.touch()
+    t.server.send_signal(signal.SIGUSR2)
+    for child in waiting:
+        t.result(child)
+    assert len(events(t, type="dir_create")) == 1 and not (t.back / "e/killed").exists()
+
+
+def in_request(pid):
+    """Whether the process waits for the file system."""
+    return (
+        "request_wait_answer" in Path(f"/proc/{pid}/wchan").read_text()
+        or b"fuse" in Path(f"/proc/{pid}/stack").read_bytes()
+    )
+
+
+# ---- attacks; each with what must still work ----
+
+
+def test_fil_3_other_ways_to_an_open_file_are_decided_by_its_name(serve):
+    t = serve(
+        policy(
+            rule("no-write", ["/workspace/ro"], "deny", ["write"]), rule("no", ["/workspace/no"], "deny", ["read"])
+        ),
+        files=["ro", "no", "yes"],
+    )
+
+    def body():
+        for name, allowed in (("ro", os.O_RDONLY), ("yes", os.O_RDWR)):
+            path = os.open(name, os.O_PATH)
+            fd = os.open(f"/proc/self/fd/{path}", allowed)
+            if name == "ro":
+                for way in (path, fd):
+                    fails(errno.EACCES, os.open, f"/proc/self/fd/{way}", os.O_RDWR)
+                os.unlink(name)
+                # also without a name
+                for way in (path, fd):
+                    fails(errno.EACCES, os.open, f"/proc/self/fd/{way}", os.O_RDWR)
+                    os.close(os.open(f"/proc/self/fd/{way}", os.O_RDONLY))
+        path = os.open("no", os.O_PATH)
+        fails(errno.EACCES, os.open, f"/proc/self/fd/{path}", os.O_RDONLY)
+        fails(errno.EACCES, link_open_file, path, "copy")
+        fails(errno.EACCES, os.rename, "no", "yes2")
+        # by a symbolic link it is the name that it leads to
+        os.symlink("no", "link")
+        fails(errno.EACCES, open, "link")
+        os.symlink("yes", "link2")
+        assert Path("link2").read_text() == "text of yes"
+        fd = os.open(".", os.O_TMPFILE | os.O_RDWR)
+        os.write(fd, b"new")
+        link_open_file(fd, "named")
+        assert Path("named").read_text() == "new"
+
+    t.run(body)
+
+
+def test_fil_3_swaps_and_renames_while_it_is_opened_show_no_denied_byte(serve):
+    t = serve(
+        policy(rule("no", ["/workspace/secret/**"], "deny", ["read"])),
+        "--ms",
+        "0",
+        files=["secret/f", "open/f", "open2/f"],
+    )
+    (t.back / "secret/f").write_text("SECRET")
+
+    def attacker(end):
+        while time.monotonic() < end:
+            for call in (
+                lambda: os.symlink("secret", "swap"),
+                lambda: os.unlink("swap"),
+                lambda: os.symlink("open", "swap"),
+                lambda: exchange("open", "open2"),
+                lambda: os.unlink("swap"),
+                lambda: exchange("secret", "open"),
+                lambda: exchange("secret/f", "open/f"),
+                lambda: os.link("secret/f", "open/g"),
+                lambda: os.rename("secret", "moved"),
+            ):
+                with contextlib.suppress(OSError):
+                    call()
+
+    def victim(end):
+        seen = set()
+        while time.monotonic() < end:
+            for path in ("swap/f", "open/f", "open2/f", "open/g", "moved/f"):
+                with contextlib.suppress(OSError):
+                    seen.add(Path(path).read_text())
+        return seen
+
+    end = time.monotonic() + 3
+    attackers = [t.start(attacker, end) for _ in range(2)]
+    seen = t.run(victim, end)
+    for a in attackers:
+        t.result(a)
+    assert seen == {"text of open/f", "text of open2/f"}
+    assert (t.back / "secret/f").read_text() == "SECRET"

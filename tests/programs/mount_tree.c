@@ -3,13 +3,15 @@
  *
  * usage: mount_tree [--as-caller] [--passthrough] [--io-uring] [--threads N]
  *                   [--ms ENTRY_AND_ATTR] [--also FLAG] [--never FLAG]
- *                   [--policy FILE --events FILE [--blocked PATH] [--read-only PATH]]
+ *                   [--policy FILE --events FILE [--blocked PATH] [--read-only PATH]
+ *                    [--room FILE]]
  *                   DIRECTORY PLACE
  * FLAG: FUSE_… of INIT, or "all".
  * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
  * how many requests of each kind came. With a policy the root is decided as /workspace, and each
  * event is a line of the events file. A process of the name "own" stands for agentsh's own, one of
- * the name "unknown" is not in the actor table. */
+ * the name "unknown" is not in the actor table. Events have room while the --room file exists;
+ * SIGUSR2 says that it may be there again. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "fs/fs.h"
@@ -81,6 +83,14 @@ static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
 						: FS_ACTOR_COMMAND;
 }
 
+static const char *room; /* NULL: there always is */
+
+static bool has_room(void *arg)
+{
+	(void)arg;
+	return room == NULL || access(room, F_OK) == 0;
+}
+
 static struct gate *gate;
 
 /* The warden would be asked; here the answer is always the same. */
@@ -112,15 +122,20 @@ static int open_gate(const char *policy, const char *file, struct err *err)
 	return r;
 }
 
-static void *print_counts(void *arg)
+static void *obey_signals(void *arg)
 {
 	struct fs_counts c;
-	sigset_t usr1;
+	sigset_t both;
 	int sig;
 
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	while (sigwait(&usr1, &sig) == 0) {
+	sigemptyset(&both);
+	sigaddset(&both, SIGUSR1);
+	sigaddset(&both, SIGUSR2);
+	while (sigwait(&both, &sig) == 0) {
+		if (sig == SIGUSR2) {
+			fs_watch_room(arg);
+			continue;
+		}
 		fs_counts(arg, &c);
 		printf("%zu nodes, %zu handles, %zu directories;", c.nodes, c.handles, c.open_dirs);
 		for (uint32_t i = 0; i < 64; i++)
@@ -147,7 +162,7 @@ static void make_admin_effective(bool on)
 
 static int serve(struct fs *fs, int mount, const char *place)
 {
-	sigset_t usr1;
+	sigset_t both;
 	pthread_t counter;
 	int r;
 
@@ -157,10 +172,11 @@ static int serve(struct fs *fs, int mount, const char *place)
 	}
 	close(mount);
 	signal(SIGTERM, on_term);
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &usr1, NULL);
-	pthread_create(&counter, NULL, print_counts, fs);
+	sigemptyset(&both);
+	sigaddset(&both, SIGUSR1);
+	sigaddset(&both, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	pthread_create(&counter, NULL, obey_signals, fs);
 	printf("ready\n");
 	fflush(stdout);
 	make_admin_effective(false);
@@ -199,14 +215,17 @@ int main(int argc, char **argv)
 						{"events", required_argument, NULL, 'e'},
 						{"blocked", required_argument, NULL, 'b'},
 						{"read-only", required_argument, NULL, 'r'},
+						{"room", required_argument, NULL, 'R'},
 						{0}};
 	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
 	struct rlimit files;
 	struct err err = {0};
 	struct fs *fs = NULL;
-	struct fs_watch_setup watch = {
-		.shown = "/workspace", .actor = find_actor, .late = record_late};
+	struct fs_watch_setup watch = {.shown = "/workspace",
+				       .actor = find_actor,
+				       .late = record_late,
+				       .has_room = has_room};
 	const char *policy = NULL, *log = "/dev/null";
 	int option, mount, r = 0;
 
@@ -231,6 +250,8 @@ int main(int argc, char **argv)
 			log = optarg;
 		else if (option == 'b')
 			strv_add(&watch.blocked, optarg);
+		else if (option == 'R')
+			room = optarg;
 		else if (option == 'r')
 			strv_add(&watch.read_only, optarg);
 		else
