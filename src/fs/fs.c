@@ -261,7 +261,7 @@ void fs_free(struct fs *fs)
 	if (fs == NULL)
 		return;
 	if (fs->watch != NULL)
-		watch_stop(fs->watch);
+		watch_drop_parked(fs->watch);
 	slow_calls_free(fs->slow);
 	locks_free(fs->locks);
 	for (size_t i = 0; i < fs->handle_room; i++)

@@ -70,7 +70,7 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 	return w;
 }
 
-void watch_stop(struct fs_watch *w)
+void watch_drop_parked(struct fs_watch *w)
 {
 	watch_park_free(w->park);
 	w->park = NULL;
@@ -114,8 +114,8 @@ static bool listed(const struct strv *list, const char *path)
 
 /* What may be done by the path. A path that is too long matches no rule for certain: everything is
  * denied by it, unless nothing is ever denied. */
-static uint32_t decide(const struct fs_watch *w, const char *path, int error,
-		       struct file_rules *rules)
+static uint32_t decide_now(const struct fs_watch *w, const char *path, int error,
+			   struct file_rules *rules)
 {
 	const struct policy *policy = gate_policy(w->setup.gate);
 
@@ -128,6 +128,29 @@ static uint32_t decide(const struct fs_watch *w, const char *path, int error,
 		return SET_BLOCKED | POLICY_FILE_ALL;
 	return policy_file_set(policy, rules) |
 	       (listed(&w->setup.read_only, path) ? SET_READ_ONLY | WATCH_CHANGES : 0);
+}
+
+/* The decision that a thread made last is often the next one: a LOOKUP asks and then enters the
+ * name. */
+static uint32_t decide(const struct fs_watch *w, const char *path, int error,
+		       struct file_rules *rules)
+{
+	static _Thread_local struct {
+		const struct fs_watch *watch;
+		struct file_rules rules;
+		uint32_t set;
+		char path[PATH_MAX];
+	} last;
+
+	if (error != 0)
+		return decide_now(w, path, error, rules);
+	if (last.watch != w || strcmp(last.path, path) != 0) {
+		last.set = decide_now(w, path, 0, &last.rules);
+		last.watch = w;
+		strcpy(last.path, path);
+	}
+	*rules = last.rules;
+	return last.set;
 }
 
 /* With the lock: an object without a name is decided by the path by which it was opened, else by

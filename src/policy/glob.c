@@ -216,6 +216,32 @@ static bool is_double(const char *c, size_t len)
 	return len == 2 && c[0] == '*' && c[1] == '*';
 }
 
+/* How many components the pattern has; 0 if one of them is a double star. */
+static unsigned plain_components(const char *p)
+{
+	unsigned n = 0;
+	size_t len;
+
+	for (; *p != '\0'; n++) {
+		const char *c = component(&p, &len);
+
+		if (is_double(c, len))
+			return 0;
+	}
+	return n;
+}
+
+/* The last n components of the text; NULL if it has fewer. */
+static const char *last_components(const char *text, unsigned n)
+{
+	const char *p = text + strlen(text);
+
+	while (n > 0 && p > text)
+		if (*--p == '/' || p == text)
+			n--;
+	return n == 0 ? p + (*p == '/') : NULL;
+}
+
 bool glob_match_path(const char *pattern, const char *path)
 {
 	const char *pat = pattern + (*pattern == '/'), *text = path + 1;
@@ -229,8 +255,18 @@ bool glob_match_path(const char *pattern, const char *path)
 			return true;
 		pc = component(&p, &np);
 		if (is_double(pc, np)) {
+			const unsigned n = plain_components(p);
+
+			if (*p == '\0')
+				return true;
 			star = pat = p;
 			grown = text;
+			if (n > 0) { /* the rest can only be at the end */
+				star = NULL;
+				text = last_components(text, n);
+			}
+			if (text == NULL)
+				return false;
 			continue;
 		}
 		tc = component(&t, &nt);
