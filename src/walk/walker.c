@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "walk/walker.h"
 #include "base/mem.h"
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/queue.h>
 #include <time.h>
@@ -197,4 +199,22 @@ bool walk_end(struct walk *k)
 	if (state == WALK_WAITS)
 		job.drop(job.arg);
 	return state == WALK_OVER;
+}
+
+static void wake_poll(void *fd)
+{
+	eventfd_write(*(const int *)fd, 1);
+}
+
+bool walk_within(struct walker *w, const struct walk_job *job, int ms)
+{
+	cleanup_fd int fd = eventfd(0, EFD_CLOEXEC);
+	const struct walk_job waited = {job->run, job->drop, job->arg, wake_poll, &fd};
+	struct walk *k = walk_start(w, &waited);
+	struct pollfd p = {fd, POLLIN, 0};
+
+	if (k == NULL)
+		return false;
+	poll(&p, 1, ms);
+	return walk_end(k);
 }

@@ -35,3 +35,5 @@ bool walk_over(struct walk *k);
 /* Frees the walk. True: it is over, and arg is the caller's. False: it was given up. It wakes no
  * loop afterwards. */
 bool walk_end(struct walk *k);
+/* Starts a walk and waits for it, at most this long; the job's wake is not used. As walk_end. */
+bool walk_within(struct walker *w, const struct walk_job *job, int ms);

@@ -142,6 +142,17 @@ static void exe_5_more_walks_than_threads_wait(void **state)
 	assert_int_equal(t.threads, WALKER_THREADS);
 }
 
+static void exe_5_a_caller_waits_for_a_limited_time(void **state)
+{
+	const struct walk_job job = {hang, count, &t.dropped};
+
+	assert_false(walk_within(t.w, &job, 1));
+	let(2);
+	wait_until(&t.dropped, 1); /* it has begun or not */
+	assert_true(walk_within(t.w, &job, TIMEOUT_S * 1000));
+	assert_int_equal(t.dropped, 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -149,6 +160,7 @@ int main(void)
 		TEST(exe_5_a_walk_tells_when_it_is_over),
 		TEST(exe_5_a_walk_that_hangs_is_given_up),
 		TEST(exe_5_more_walks_than_threads_wait),
+		TEST(exe_5_a_caller_waits_for_a_limited_time),
 	};
 
 	return cmocka_run_group_tests_name("walker", tests, NULL, NULL);

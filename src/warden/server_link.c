@@ -4,11 +4,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "shell/session_root.h"
+#include "walk/walker.h"
 #include "warden/core.h"
 #include <errno.h>
 #include <sys/socket.h>
 
 #define REFUSALS_MAX 256 /* that are not sent yet; then no message is read */
+#define ENTER_MS 500	 /* for a directory of a patch */
 
 static void hang_up(struct warden *w);
 
@@ -263,6 +265,44 @@ static void narrow(struct warden *w, const struct strv *walls)
 	limits_changed(&w->commands, &report);
 }
 
+struct enter_walk {
+	int root_fd;
+	struct root_enter enter;
+};
+
+static void enter(void *arg)
+{
+	struct enter_walk *e = arg;
+
+	root_enter(e->root_fd, &e->enter);
+}
+
+static void drop_enter(void *arg)
+{
+	struct enter_walk *e = arg;
+
+	root_enter_done(&e->enter);
+	free(e);
+}
+
+/* The loop waits, but not long: the directory's file system may not answer. */
+static bool may_enter(struct warden *w, const char *cwd)
+{
+	struct enter_walk *e;
+	bool may;
+
+	if (w->commands.walker == NULL)
+		return root_dir(w->commands.root_fd, cwd) == 0;
+	e = mem_new(struct enter_walk);
+	*e = (struct enter_walk){w->commands.root_fd,
+				 {.whole = mem_strdup(cwd), .logical = mem_strdup(cwd)}};
+	if (!walk_within(w->commands.walker, &(struct walk_job){enter, drop_enter, e}, ENTER_MS))
+		return false;
+	may = e->enter.errnum == 0;
+	drop_enter(e);
+	return may;
+}
+
 /* Applies all of the patch or nothing; the state that answers shows which. */
 static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 {
@@ -273,7 +313,7 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 
 	w->api.patches++;
 	w->api.patch_req = link_msg->req;
-	if (p->cwd != NULL && (p->cwd[0] != '/' || root_dir(w->commands.root_fd, p->cwd) != 0))
+	if (p->cwd != NULL && (p->cwd[0] != '/' || !may_enter(w, p->cwd)))
 		return;
 	strv_copy(&before, &m->env);
 	for (size_t i = 0; i < p->unset.n; i++)

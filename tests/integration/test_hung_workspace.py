@@ -101,6 +101,8 @@ def test_exe_5_commands_end_and_go_on_while_the_workspace_hangs(hung):
     killed.kill()
     r = late.session.exec("/workspace/x", timeout="500ms")["result"]
     assert (r["exit_code"], r["error"]["code"]) == (124, "E_COMMAND_TIMEOUT"), r
+    a = late.server.call("PATCH", late.session.path, {"working_dir": "/workspace/sub"})
+    assert a.status == 400, a.body
     late.is_alive()
     assert missing.ended()["exit_code"] == 127
     time.sleep(max(0, hung.began + 5 - time.monotonic()))
@@ -109,6 +111,7 @@ def test_exe_5_commands_end_and_go_on_while_the_workspace_hangs(hung):
     for r in (last, kept, cd):
         assert r.ended()["exit_code"] == 0
     kept.shows("alive\n0\n")
+    assert late.server.call("PATCH", late.session.path, {"working_dir": "/workspace/sub"}).status == 200
     assert cd.session.exec("pwd")["result"]["stdout"] == "/workspace/sub\n"
     r = missing.session.exec("bulider")["result"]
     assert r["error"]["similar_files"] == ["/workspace/bin/builder"], r
