@@ -116,9 +116,10 @@ class Server:
             "server": {"unix_socket": str(self.socket)},
             "sessions": {"base_dir": str(self.state)},
             "logging": {"level": "debug"},
+            "sandbox": {"toolchains": "none"},  # tests do not depend on what root's home has
         }
         if "AGENTSH_TEST_BPF" in os.environ and not uid:  # off or required: all tests in that way
-            self.config["sandbox"] = {"bpf": os.environ["AGENTSH_TEST_BPF"]}
+            self.config["sandbox"]["bpf"] = os.environ["AGENTSH_TEST_BPF"]
         if "AGENTSH_TEST_MODE" in os.environ:  # monitoring.mode of all tests
             self.config["monitoring"] = {"mode": os.environ["AGENTSH_TEST_MODE"]}
         self.merge(self.config, config or {})

@@ -308,6 +308,8 @@ int cmd_doctor(struct cli *cli, struct err *err)
 		return r;
 	doctor_judge(&d.report);
 	doctor_host_read(&host);
+	if (strcmp(d.config.toolchains, "none") != 0)
+		doctor_toolchains(&host);
 	/* The server may belong to root; only its rights count. A refusal does not show the owner
 	 * of the server. */
 	if (separation->known && d.report.refusal == NULL)

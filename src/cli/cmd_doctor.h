@@ -50,7 +50,8 @@ struct doctor_report {
 /* cmd_doctor_host.c */
 struct doctor_host {
 	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
-	const char *cgroup; /* "v1", "v2", "hybrid", "none" */
+	char toolchains[256]; /* of the user who asks; may be empty */
+	const char *cgroup;   /* "v1", "v2", "hybrid", "none" */
 	int landlock_abi;
 	bool root; /* root runs the server */
 	bool fuse, seccomp, masked_proc;
@@ -59,6 +60,7 @@ struct doctor_host {
 		yama_ptrace_scope, file_max;
 };
 void doctor_host_read(struct doctor_host *h);
+void doctor_toolchains(struct doctor_host *h);
 /* Returns what this ABI of Landlock lacks, or "". */
 const char *doctor_landlock_lacks(int abi);
 /* Adds what to do about a wall that is not up; a text can have several lines. */

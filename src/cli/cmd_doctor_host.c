@@ -5,6 +5,7 @@
 #include "base/proc.h"
 #include "cli/cmd_doctor.h"
 #include "model/limits.h"
+#include "sandbox/toolchains.h"
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/magic.h>
@@ -110,6 +111,18 @@ static void read_container(struct doctor_host *h)
 			return;
 		}
 	}
+}
+
+void doctor_toolchains(struct doctor_host *h)
+{
+	struct toolchains found;
+	size_t n = 0;
+
+	toolchains_find(&(struct toolchains_ask){.uid = getuid(), .gid = getgid()}, &found);
+	for (size_t i = 0; i < found.names.n && n < sizeof(h->toolchains); i++)
+		n += (size_t)snprintf(h->toolchains + n, sizeof(h->toolchains) - n, "%s%s",
+				      i > 0 ? ", " : "", found.names.v[i]);
+	toolchains_done(&found);
 }
 
 void doctor_host_read(struct doctor_host *h)

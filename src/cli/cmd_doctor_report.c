@@ -184,6 +184,7 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 		 lacks[0] != '\0' ? ", lacks " : "", lacks);
 	buf_addf(out, "LSMs:          %s\n", h->lsms);
 	buf_addf(out, "/dev/fuse:     %s\n", h->fuse ? "yes" : "no");
+	buf_addf(out, "Toolchains:    %s\n", h->toolchains[0] != '\0' ? h->toolchains : "none");
 	if (h->file_max > 0 && h->file_max < FILES_ENOUGH)
 		buf_addf(
 			out,
@@ -287,6 +288,7 @@ static void host_json(const struct doctor_host *h, struct jw *w)
 	jw_kstr(w, "landlock_lacks", doctor_landlock_lacks(h->landlock_abi));
 	jw_kstr(w, "lsms", h->lsms);
 	jw_kbool(w, "fuse", h->fuse);
+	jw_kstr(w, "toolchains", h->toolchains);
 	jw_kint(w, "max_user_namespaces", h->max_user_namespaces);
 	jw_kint(w, "unprivileged_userns_clone", h->unprivileged_userns_clone);
 	jw_kint(w, "apparmor_restrict_unprivileged_userns", h->apparmor_restrict_userns);

@@ -300,6 +300,7 @@ static void sbx_5_facts_of_the_host_as_text(void **state)
 						.controllers = "cpu memory",
 						.landlock_abi = 6,
 						.lsms = "landlock",
+						.toolchains = "rust",
 						.fuse = true},
 		    NULL,
 		    "Kernel:        Linux 6.1 m\n"
@@ -310,6 +311,7 @@ static void sbx_5_facts_of_the_host_as_text(void **state)
 		    "Landlock ABI:  6\n"
 		    "LSMs:          landlock\n"
 		    "/dev/fuse:     yes\n"
+		    "Toolchains:    rust\n"
 		    "\n"
 		    "WALL ");
 	expect_head(&(const struct doctor_host){.kernel = "Linux 5.15",
@@ -327,6 +329,7 @@ static void sbx_5_facts_of_the_host_as_text(void **state)
 		    "Landlock ABI:  0, lacks all of it\n"
 		    "LSMs:          -\n"
 		    "/dev/fuse:     no\n"
+		    "Toolchains:    none\n"
 		    "\n"
 		    "No session can be made: no such luck\n"
 		    "\n"

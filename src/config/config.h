@@ -46,6 +46,7 @@ struct config {
 	char *workspace_at;	       /* both | workspace | real */
 	bool root_inside;	       /* shows the session's uid as 0 inside */
 	char *home;		       /* workspace | session */
+	char *toolchains;	       /* auto | none */
 	int64_t home_max_mb;	       /* of a kept home; 0: no limit */
 	char *shell;		       /* "" = bash else sh */
 	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */

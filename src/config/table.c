@@ -152,6 +152,11 @@ const struct config_row config_rows[] = {
 	 "Size to which a kept home is brought when the last session that uses it ends: the longest unused "
 	 "caches are removed first. 0 for no limit.",
 	 "test_cfg_1_sandbox_home_max_mb"},
+	{"sandbox.toolchains", CONFIG_CHOICE, AT(toolchains), 0, 0, "auto", CHOICES("auto", "none"),
+	 "With auto a session sees the compilers and tools in the home of the user who asks for it (cargo, "
+	 "rustup, nvm, pyenv, sdkman and others), read-only at their own paths and without credentials, and "
+	 "has them in PATH.",
+	 "test_cfg_1_sandbox_toolchains"},
 	{"sandbox.shell", CONFIG_PATH, AT(shell), 0, PATH_LEN, "", NULL,
 	 "Shell that runs scripts; empty for bash, or sh if bash does not exist.",
 	 "test_cfg_1_sandbox_shell"},
@@ -229,7 +234,7 @@ const struct config_row config_rows[] = {
 	 "workspace is. /workspace is the session's workspace.",
 	 "test_cfg_1_filesystem_monitored_paths"},
 	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
-	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt", machine,
+	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt,/var/lib/dpkg", machine,
 	 "Paths of the machine that sessions see and cannot change. A path that does not exist is left "
 	 "out. /etc is always a fixed list of files; a path below it adds to it.",
 	 "test_cfg_1_filesystem_read_only_passthrough_paths"},

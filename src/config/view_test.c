@@ -8,7 +8,7 @@ static void fil_6_without_lists_the_system_is_seen(void **state)
 
 	assert_int_equal(c->monitored_paths.n, 1);
 	assert_string_equal(c->monitored_paths.v[0], "/workspace");
-	assert_int_equal(c->read_only_paths.n, 8);
+	assert_int_equal(c->read_only_paths.n, 9);
 	assert_string_equal(c->read_only_paths.v[0], "/usr");
 	assert_int_equal(c->passthrough_paths.n, 0);
 	assert_int_equal(c->blocked_paths.n, 0);
@@ -69,7 +69,7 @@ static void fil_6_a_default_gives_way_to_a_list_that_was_given(void **state)
 
 	assert_int_equal(kit_parse(c, file, NULL, NULL), 0);
 	assert_int_equal(config_check(c, NULL), 0);
-	assert_int_equal(c->read_only_paths.n, 7);
+	assert_int_equal(c->read_only_paths.n, 8);
 	assert_false(strv_has(&c->read_only_paths, "/opt"));
 	assert_true(strv_has(&c->read_only_paths, "/usr"));
 	/* an override says otherwise, and the default is whole again */

@@ -175,15 +175,17 @@ static int separate(struct job *j, struct err *err)
 static int open_trees(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
-	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->c->who.uid, j->c->who.gid,
-						  &c->workspaces,    j->userns,	    j->fs,
-						  &j->plan.backing};
+	const struct sandbox_workspace_ask ask = {
+		j->ask->workspace, j->c->who.uid,
+		j->c->who.gid,	   &c->workspaces,
+		j->userns,	   j->fs,
+		&j->plan.backing,  strcmp(c->toolchains, "none") != 0 && j->c->own_dir == NULL};
 	int r = sandbox_workspace(&ask, &j->plan, &j->fd[ASSIGNMENT_TREE], &j->real, err);
 
 	if (r == 0)
 		mem_replace(&j->plan.real_path, mem_strdup(j->real));
-	if (r == 0 && j->plan.privileged)
-		r = sandbox_view(&j->plan, &ask, &j->view, err);
+	if (r == 0)
+		r = sandbox_view_of_user(&j->plan, &ask, &j->view, err);
 	return r;
 }
 
@@ -540,6 +542,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	};
 	k->processes = process_count(j->plan.fuse, &k->rings);
 	strv_copy(&k->answer.walls, &j->walls);
+	strv_copy(&k->answer.env, &j->view.env);
 	fdio_nonblock(k->report_fd);
 	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
 	w->making = k;

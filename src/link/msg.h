@@ -167,11 +167,12 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(limits, TEXT_LEN)) \
 	/* rings are named in the order of their descriptors: ring and ack of each, the warden's first. \
 	 * The version before has only the warden's, and no names. walls: wall_pack. home: the name \
-	 * of its kept home. */ \
+	 * of its kept home. env: variables of toolchains. */ \
 	PAYLOAD(launcher_created, \
 		STR(session_id, ID_MAX) STR(workspace, PATH_LEN) STR(policy_name, ID_MAX) \
 		STR(policy_version, WORD_LEN) U32(owner_uid) U32(session_uid) U32(session_gid) \
-		STRV(walls, LIST_LEN) STRV(rings, LIST_LEN) STR(home, WORD_LEN)) \
+		STRV(walls, LIST_LEN) STRV(rings, LIST_LEN) STR(home, WORD_LEN) \
+		STRV(env, LIST_LEN)) \
 	/* policy: for E_POLICY_DENIED the packed denial (base/denial.h). */ \
 	PAYLOAD(launcher_refused, \
 		STR(session_id, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) \

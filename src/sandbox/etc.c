@@ -64,6 +64,7 @@ static const char *const shown[] = {
 	"xml",
 	"fonts",
 	"mime.types",
+	"manpath.config",
 	"vim",
 	"wgetrc",
 };

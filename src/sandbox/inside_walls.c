@@ -85,7 +85,7 @@ static struct landlock_ask list_rules(const struct inside *in, struct landlock_r
 	const struct sandbox_plan *p = &in->plan;
 	const size_t most = ARRAY_LEN(own) + INSIDE_DEVICES + ARRAY_LEN(inside_readable) +
 			    p->read_only_paths.n + p->passthrough_paths.n + p->monitored_paths.n +
-			    1;
+			    p->toolchains.n + 1;
 	struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(own)};
 
@@ -103,6 +103,7 @@ static struct landlock_ask list_rules(const struct inside *in, struct landlock_r
 		add_list(rules + ask.nrules, &p->read_only_paths, LANDLOCK_READ | LANDLOCK_EXEC);
 	ask.nrules += add_list(rules + ask.nrules, &p->passthrough_paths, LANDLOCK_ALL);
 	ask.nrules += add_list(rules + ask.nrules, &p->monitored_paths, LANDLOCK_ALL);
+	ask.nrules += add_list(rules + ask.nrules, &p->toolchains, LANDLOCK_READ | LANDLOCK_EXEC);
 	*out = rules;
 	return ask;
 }
@@ -133,15 +134,20 @@ int inside_landlock(struct inside *in, struct err *err)
 	const struct landlock_rule workspace = {
 		AT_FDCWD, inside_workspace_path(in), LANDLOCK_TREE,
 		LANDLOCK_ALL & ~inside_withheld(p, "/" INSIDE_WORKSPACE), false};
-	const struct landlock_rule late[] = {
-		workspace, {AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL, false}};
-	const struct landlock_ask last = {.rules = late, .nrules = ARRAY_LEN(late)};
+	const struct landlock_rule home = {AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL,
+					   false};
 	cleanup_free struct landlock_rule *rules = NULL;
 	struct landlock_ask ask;
 	unsigned withheld = LANDLOCK_ALL & ~workspace.access;
 
-	if (in->ruleset_fd != -1 && p->withheld.n == 0)
-		return inside_enter_landlock(in, &last, err);
+	if (in->ruleset_fd != -1 && p->withheld.n == 0) {
+		rules = mem_resize(NULL, 2 + p->toolchains.n, sizeof(*rules));
+		rules[0] = workspace;
+		rules[1] = home;
+		ask = (struct landlock_ask){.rules = rules, .nrules = 2};
+		ask.nrules += add_list(rules + 2, &p->toolchains, LANDLOCK_READ | LANDLOCK_EXEC);
+		return inside_enter_landlock(in, &ask, err);
+	}
 	mem_cleanup_fd(&in->ruleset_fd); /* Landlock takes no rule back */
 	in->ruleset_fd = -1;
 	ask = list_rules(in, &rules);

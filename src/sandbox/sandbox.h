@@ -55,6 +55,8 @@ struct sandbox_plan {
 	/* The real path of the kept home; NULL: the session's home ends with it. With a server of
 	 * root the home comes as the last tree. */
 	char *home;
+	/* Paths of toolchains, shown read-only at their own names; they come with the session. */
+	struct strv toolchains;
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
@@ -94,8 +96,9 @@ struct sandbox_workspace_ask {
 	uint32_t uid, gid;
 	const struct strv *listed; /* from the configuration */
 	int userns;		   /* with plan->idmap: of sandbox_idmap */
-	char *fs;	/* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
-	char **backing; /* for a plan's; or NULL */
+	char *fs;	 /* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
+	char **backing;	 /* for a plan's; or NULL */
+	bool toolchains; /* show those in the user's home */
 };
 #define SANDBOX_FS 32
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
@@ -111,10 +114,15 @@ void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_pl
 struct sandbox_trees {
 	int *fd; /* owned */
 	size_t n;
+	struct strv env; /* owned; of toolchains */
 };
 void sandbox_trees_add(struct sandbox_trees *t, int fd); /* takes fd */
+struct toolchains;
 int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
-		 struct sandbox_trees *out, struct err *err);
+		 const struct toolchains *tools, struct sandbox_trees *out, struct err *err);
+/* The same with the toolchains of the user who asks, if ask->toolchains is set. */
+int sandbox_view_of_user(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
+			 struct sandbox_trees *out, struct err *err);
 void sandbox_trees_done(struct sandbox_trees *t);
 
 /* Homes that outlive their sessions. The key is who may find what a session leaves there. */

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
+#include "sandbox/toolchains.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,6 +34,7 @@ static const char *const machine_fs[] = {"proc",   "sysfs",    "devtmpfs", "devp
 struct view_entry {
 	const char *path; /* borrowed from the plan */
 	uint64_t attr;
+	bool toolchain;
 };
 struct view {
 	struct view_entry *entry; /* owned */
@@ -148,7 +150,8 @@ static void add(struct view *v, const struct strv *paths, uint64_t attr)
 
 		if (!path_within(path, WORKSPACE))
 			v->entry[v->n++] =
-				(struct view_entry){path, inside_is_system(path) ? MNT_SHUT : attr};
+				(struct view_entry){path, inside_is_system(path) ? MNT_SHUT : attr,
+						    paths == &v->plan->toolchains};
 	}
 }
 
@@ -163,14 +166,17 @@ static void list(struct view *v, const struct sandbox_plan *p)
 	add(v, &p->read_only_paths, MNT_SHUT);
 	add(v, &p->passthrough_paths, WRITABLE);
 	add(v, &p->monitored_paths, WRITABLE);
+	add(v, &p->toolchains, MNT_SHUT);
 	if (v->n > 0)
 		qsort(v->entry, v->n, sizeof(*v->entry), by_path);
 }
 
-/* Whether an entry comes as a tree with the assignment: with a server of root, a writable path and
- * every path below it. */
+/* Whether an entry comes as a tree with the assignment: with a server of root, a toolchain, a
+ * writable path and every path below it. */
 static bool is_late(const struct view *v, size_t i)
 {
+	if (v->plan->privileged && v->entry[i].toolchain)
+		return true;
 	for (size_t k = 0; v->plan->privileged && k < v->n; k++)
 		if (v->entry[k].attr == WRITABLE && path_within(v->entry[i].path, v->entry[k].path))
 			return true;
@@ -191,6 +197,9 @@ static int open_entry(const struct view *v, size_t i, int *tree, char *real, boo
 		return r;
 	if (v->plan->repository != NULL && strcmp(e->path, v->plan->repository) == 0 &&
 	    (strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
+		return 0;
+	/* A toolchain that has moved since it was found is left out. */
+	if (e->toolchain && strcmp(real, e->path) != 0)
 		return 0;
 	r = inside_may_show(v->plan, e->path, real, err);
 	for (size_t k = 0; r == 0 && !*link && k < v->n; k++)
@@ -242,16 +251,54 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 
 /* ---- trees that come with the assignment ---- */
 
+static bool may_show(const struct sandbox_plan *p, const char *path)
+{
+	const struct strv *const lists[] = {&p->read_only_paths, &p->passthrough_paths,
+					    &p->monitored_paths, &p->kept_out};
+	bool free = p->real_path == NULL || !path_overlap(path, p->real_path);
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			free &= !path_overlap(path, lists[i]->v[k]);
+	return free && !path_overlap(path, "/" INSIDE_HOME) && !path_overlap(path, WORKSPACE);
+}
+
+/* Not those that a list shows already, nor those that overlap with a place of another kind. */
+static void add_toolchains(struct sandbox_plan *plan, const struct toolchains *t)
+{
+	strv_done(&plan->toolchains);
+	for (size_t i = 0; i < t->shown.n; i++)
+		if (may_show(plan, t->shown.v[i]))
+			strv_add(&plan->toolchains, t->shown.v[i]);
+	for (size_t i = 0; i < t->hidden.n; i++)
+		strv_add(&plan->blocked_inside, t->hidden.v[i]);
+}
+
+/* *tree stays -1 if it cannot be shown. */
+static void clone_toolchain(const struct toolchains *t, const char *path, int userns, int *tree)
+{
+	cleanup_fd int made = -1;
+	size_t i = 0;
+
+	while (strcmp(t->shown.v[i], path) != 0)
+		i++;
+	if (mnt_clone(t->fd[i], "", &made, NULL) == 0 && mnt_set(made, MNT_SHUT, path, NULL) == 0 &&
+	    (userns == -1 || idmap_tree(made, userns, path, NULL, NULL) == 0))
+		*tree = take_fd(made);
+}
+
 int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
-		 struct sandbox_trees *out, struct err *err)
+		 const struct toolchains *tools, struct sandbox_trees *out, struct err *err)
 {
 	char real[PATH_MAX];
 	struct view v;
 	bool link;
 	int r = 0;
 
+	add_toolchains(plan, tools);
 	list(&v, plan);
 	*out = (struct sandbox_trees){.fd = mem_resize(NULL, v.n, sizeof(*out->fd))};
+	strv_copy(&out->env, &tools->env);
 	for (size_t i = 0; r == 0 && i < v.n; i++) {
 		int *tree = &out->fd[out->n];
 
@@ -259,6 +306,13 @@ int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *
 			continue;
 		out->n++;
 		*tree = -1;
+		if (v.entry[i].toolchain) {
+			clone_toolchain(tools, v.entry[i].path,
+					plan->idmap && ask->uid == plan->owner_uid ? ask->userns
+										   : -1,
+					tree);
+			continue;
+		}
 		r = open_entry(&v, i, tree, real, &link, err);
 		if (r == 0 && *tree != -1 && plan->idmap && v.entry[i].attr == WRITABLE)
 			r = idmap_tree(*tree, ask->userns, real, ask->fs, err);
@@ -391,5 +445,6 @@ void sandbox_trees_done(struct sandbox_trees *t)
 	for (size_t i = 0; i < t->n; i++)
 		mem_cleanup_fd(&t->fd[i]);
 	free(t->fd);
+	strv_done(&t->env);
 	*t = (struct sandbox_trees){0};
 }

@@ -371,6 +371,7 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 	if (m->policy_version != NULL)
 		mem_replace(&s->policy_version, take(m->policy_version));
 	mem_replace(&s->home, take(m->home));
+	session_env_toolchains(&s->env, &m->env);
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
 	r = session_policy_take(s, link->nfds > policy ? link->fd[policy] : -1, &err);

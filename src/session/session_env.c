@@ -4,14 +4,11 @@
 #include "base/mem.h"
 #include "model/request.h"
 
+static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /* Defaults. A session gets those that are on the configuration's allow-list. */
 static const char *const defaults[][2] = {
-	{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-	{"USER", "agent"},
-	{"LOGNAME", "agent"},
-	{"LANG", "C.UTF-8"},
-	{"TERM", "dumb"},
-	{"TZ", "UTC"},
+	{"PATH", default_path}, {"USER", "agent"}, {"LOGNAME", "agent"},
+	{"LANG", "C.UTF-8"},	{"TERM", "dumb"},  {"TZ", "UTC"},
 };
 
 /* A name that ends in '*' allows all that begin with it. */
@@ -46,6 +43,26 @@ void session_env(const struct config *config, const struct strv *asked, struct s
 	set_all(out, &config->env_set);
 	set_all(out, asked);
 	request_env_strip(out);
+}
+
+void session_env_toolchains(struct strv *env, const struct strv *found)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const size_t len = strcspn(found->v[i], "=");
+		cleanup_free char *name = mem_strndup(found->v[i], len);
+		const char *has = strv_env_get(env, name), *value = found->v[i] + len + 1;
+
+		if (found->v[i][len] != '=')
+			continue;
+		if (has == NULL && strcmp(name, "PATH") != 0) {
+			strv_env_set(env, name, value);
+		} else if (has != NULL && strcmp(name, "PATH") == 0 &&
+			   strcmp(has, default_path) == 0) {
+			cleanup_free char *both = mem_printf("%s:%s", value, has);
+
+			strv_env_set(env, name, both);
+		}
+	}
 }
 
 void env_format(const struct strv *env, struct jw *w)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "sandbox/inside.h"
+#include "sandbox/toolchains.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -126,6 +127,7 @@ void box_start(struct box_session *s, uint32_t asker, struct link_msg *m)
 {
 	struct sandbox_workspace_ask ask = {box_workspace, asker, asker, NULL, -1, NULL};
 	const struct idmap map = {s->plan.owner_uid, s->plan.owner_gid, s->plan.uid, s->plan.gid};
+	const struct toolchains none = {0};
 	struct sandbox_trees view = {0};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
@@ -140,7 +142,7 @@ void box_start(struct box_session *s, uint32_t asker, struct link_msg *m)
 		fail_msg("%s", err.message);
 	assert_string_equal(real, box_workspace);
 	if (s->plan.privileged)
-		sandbox_view(&s->plan, &ask, &view, NULL); /* init reports the error */
+		sandbox_view(&s->plan, &ask, &none, &view, NULL); /* init reports the error */
 	assert_int_equal(link_pair(pair, &err), 0);
 	start.init_link = pair[1];
 	start.tree_fd = tree;
