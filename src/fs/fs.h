@@ -40,8 +40,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err);
  * before the transport runs. */
 void fs_attach(struct fs *fs, struct fs_transport *t);
 void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r); /* fs_handle_fn */
-void fs_watch_room(struct fs *fs); /* any thread: fs_watch_setup.has_room may say yes again */
-bool fs_interrupt(void *fs, uint64_t unique); /* fs_interrupt_fn */
+bool fs_interrupt(void *fs, uint64_t unique);				  /* fs_interrupt_fn */
 /* Ends waiting requests and closes everything. After the transport's run has returned, and before
  * the transport is freed. NULL is fine. */
 void fs_free(struct fs *fs);

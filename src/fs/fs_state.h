@@ -105,7 +105,6 @@ bool watch_has_room(const struct fs_watch *w);
 struct watch_park *watch_park_new(struct fs *fs);
 void watch_park_free(struct watch_park *p); /* what still waits is forgotten */
 bool watch_park(struct watch_park *p, const struct fs_request *q); /* false: no thread */
-void watch_park_room(struct watch_park *p);
 bool watch_park_interrupt(struct watch_park *p, uint64_t unique);
 
 /* ---- whose credentials: caller.c ---- */

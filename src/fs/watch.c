@@ -92,11 +92,6 @@ bool watch_waits(struct fs *fs, const struct fs_request *q)
 	       watch_park(fs->watch->park, q);
 }
 
-void fs_watch_room(struct fs *fs)
-{
-	watch_park_room(fs->watch->park);
-}
-
 bool watch_interrupt(struct fs *fs, uint64_t unique)
 {
 	return fs->watch != NULL && watch_park_interrupt(fs->watch->park, unique);

@@ -23,7 +23,7 @@ struct fs_watch_setup {
 	void (*late)(void *arg, uint32_t tid, const struct gate_case *k,
 		     const struct gate_report *r);
 	/* Any worker thread: events can be recorded. While they cannot, requests that would be
-	 * events wait, until fs_watch_room is called. NULL: always. */
+	 * events wait. NULL: always. */
 	bool (*has_room)(void *arg);
 	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
 	 * something; all below a blocked one fails with EACCES. */

@@ -5,6 +5,9 @@
 #include "fs/fs_state.h"
 #include <errno.h>
 #include <sys/queue.h>
+#include <time.h>
+
+#define AGAIN_NS 2000000
 
 struct parked {
 	TAILQ_ENTRY(parked) next;
@@ -21,13 +24,28 @@ struct watch_park {
 	bool started, stop;
 };
 
+/* With the lock. The reader of the ring does not tell when there is room again. */
+static void wait_a_little(struct watch_park *p)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += AGAIN_NS;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &until);
+}
+
 /* With the lock: the first one, when it may run. NULL: stop. */
 static struct parked *next_one(struct watch_park *p)
 {
 	struct parked *one;
 
 	while (!p->stop && (TAILQ_EMPTY(&p->waiting) || !watch_has_room(p->fs->watch)))
-		pthread_cond_wait(&p->changed, &p->lock);
+		if (TAILQ_EMPTY(&p->waiting))
+			pthread_cond_wait(&p->changed, &p->lock);
+		else
+			wait_a_little(p);
 	one = p->stop ? NULL : TAILQ_FIRST(&p->waiting);
 	if (one != NULL)
 		TAILQ_REMOVE(&p->waiting, one, next);
@@ -130,18 +148,11 @@ bool watch_park(struct watch_park *p, const struct fs_request *q)
 	started = p->started;
 	if (started)
 		TAILQ_INSERT_TAIL(&p->waiting, one, next);
-	pthread_cond_signal(&p->changed); /* there may be room by now */
+	pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (!started)
 		free(one);
 	return started;
-}
-
-void watch_park_room(struct watch_park *p)
-{
-	pthread_mutex_lock(&p->lock);
-	pthread_cond_signal(&p->changed);
-	pthread_mutex_unlock(&p->lock);
 }
 
 bool watch_park_interrupt(struct watch_park *p, uint64_t unique)

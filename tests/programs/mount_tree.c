@@ -10,8 +10,7 @@
  * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
  * how many requests of each kind came. With a policy the root is decided as /workspace, and each
  * event is a line of the events file. A process of the name "own" stands for agentsh's own, one of
- * the name "unknown" is not in the actor table. Events have room while the --room file exists;
- * SIGUSR2 says that it may be there again. */
+ * the name "unknown" is not in the actor table. Events have room while the --room file exists. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "fs/fs.h"
@@ -122,20 +121,15 @@ static int open_gate(const char *policy, const char *file, struct err *err)
 	return r;
 }
 
-static void *obey_signals(void *arg)
+static void *print_counts(void *arg)
 {
 	struct fs_counts c;
-	sigset_t both;
+	sigset_t usr1;
 	int sig;
 
-	sigemptyset(&both);
-	sigaddset(&both, SIGUSR1);
-	sigaddset(&both, SIGUSR2);
-	while (sigwait(&both, &sig) == 0) {
-		if (sig == SIGUSR2) {
-			fs_watch_room(arg);
-			continue;
-		}
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	while (sigwait(&usr1, &sig) == 0) {
 		fs_counts(arg, &c);
 		printf("%zu nodes, %zu handles, %zu directories;", c.nodes, c.handles, c.open_dirs);
 		for (uint32_t i = 0; i < 64; i++)
@@ -162,7 +156,7 @@ static void make_admin_effective(bool on)
 
 static int serve(struct fs *fs, int mount, const char *place)
 {
-	sigset_t both;
+	sigset_t usr1;
 	pthread_t counter;
 	int r;
 
@@ -172,11 +166,10 @@ static int serve(struct fs *fs, int mount, const char *place)
 	}
 	close(mount);
 	signal(SIGTERM, on_term);
-	sigemptyset(&both);
-	sigaddset(&both, SIGUSR1);
-	sigaddset(&both, SIGUSR2);
-	pthread_sigmask(SIG_BLOCK, &both, NULL);
-	pthread_create(&counter, NULL, obey_signals, fs);
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+	pthread_create(&counter, NULL, print_counts, fs);
 	printf("ready\n");
 	fflush(stdout);
 	make_admin_effective(false);
