@@ -164,6 +164,7 @@ def our_ways(base):
     ways["/dev/fuse"] = [tree, "--passthrough", "BACK", "VIEW"]
     if URING.exists() and URING.read_text().strip() == "Y":
         ways["io_uring"] = [tree, "--passthrough", "--io-uring", "BACK", "VIEW"]
+        ways["io_uring 60 s"] = [tree, "--passthrough", "--io-uring", "--ms", "60000", "BACK", "VIEW"]
     else:
         note("io_uring", "left out: switch on /sys/module/fuse/parameters/enable_uring")
     return ways

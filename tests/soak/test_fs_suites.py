@@ -10,7 +10,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from mount_tree import PROGRAM, MountTree
+from mount_tree import PROGRAM, MountTree, enable_io_uring
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
@@ -122,11 +122,18 @@ def test_fil_7_pjdfstest_finds_no_difference_in_a_session(new_server, place, uid
     compare(results_of(native.stdout), results_of((s.workspace / "log").read_text()), 240)
 
 
-MODES = {"cached": [], "passthrough": ["--passthrough"], "writeback": ["--also", "FUSE_WRITEBACK_CACHE"]}
+MODES = {
+    "cached": [],
+    "passthrough": ["--passthrough"],
+    "writeback": ["--also", "FUSE_WRITEBACK_CACHE"],
+    "io_uring": ["--io-uring", "--passthrough"],
+}
 
 
 @pytest.fixture(params=MODES)
 def any_mode(request):
+    if request.param == "io_uring":
+        enable_io_uring()
     # in memory, because fsx waits for the disk at each write to a mapping
     with tempfile.TemporaryDirectory(prefix="agentsh-suites-", dir="/dev/shm") as directory:
         Path(directory).chmod(0o755)
