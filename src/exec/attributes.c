@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "exec/args.h"
+#include "walk/walker.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +20,7 @@
 #endif
 #define NONE 6 /* no such argument; as a path: the descriptor itself is meant */
 #define OWN_FD "/proc/self/fd/"
+#define STEP_MS 1000 /* the thread waits so long for a file system that may not answer */
 
 enum value { MODE, TIMESPEC, TIMEVAL, UTIMBUF };
 static const struct attribute_call {
@@ -42,6 +44,9 @@ struct work {
 	uint64_t path; /* 0: the descriptor itself */
 	uint64_t value;
 	unsigned flags;
+	int fd; /* of the file, once it is open; else -1 */
+	struct timespec times[2];
+	int errnum; /* of the last step */
 };
 
 /* ---- which file ---- */
@@ -181,26 +186,58 @@ static int set_mode(const struct work *w, int fd)
 	return chmod(self, (mode_t)w->value & 07777) == -1 ? errno : 0;
 }
 
-/* 0, or the errno for the caller. Nothing is changed for a caller that does not wait any more. */
-static int change(const struct attributes *a, const struct work *w, struct listener *l, uint64_t id)
+/* Opens the file and reads the times; then changes it. */
+static void take_step(void *arg)
 {
-	const bool sets_times = w->call->kind != MODE;
-	struct timespec times[2] = {{0}};
-	cleanup_fd int fd = open_named(w);
-	int r = fd < 0 ? -fd : 0;
+	struct work *w = arg;
 
-	if (r == 0 && sets_times && w->value != 0)
-		r = read_times(w, times);
-	if (r != 0)
-		return r;
-	if ((a->root < 0 && !is_own(a->trees, fd)) || !listener_valid(l, id))
-		return EPERM;
-	if (!sets_times)
-		return set_mode(w, fd);
-	return utimensat(fd, "", w->value != 0 ? times : NULL,
-			 AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1
-		       ? errno
-		       : 0;
+	if (w->fd >= 0 && w->call->kind == MODE) {
+		w->errnum = set_mode(w, w->fd);
+	} else if (w->fd >= 0) {
+		w->errnum = utimensat(w->fd, "", w->value != 0 ? w->times : NULL,
+				      AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1
+				    ? errno
+				    : 0;
+	} else {
+		w->fd = open_named(w);
+		w->errnum = w->fd < 0 ? -w->fd : 0;
+		if (w->errnum == 0 && w->call->kind != MODE && w->value != 0)
+			w->errnum = read_times(w, w->times);
+	}
+}
+
+static void drop(void *arg)
+{
+	struct work *w = arg;
+
+	mem_cleanup_fd(&w->fd);
+	free(w);
+}
+
+/* False: the file system does not answer, and the work is not ours any more. */
+static bool await_step(const struct attributes *a, struct work *w)
+{
+	if (a->walker != NULL)
+		return walk_within(a->walker, &(struct walk_job){take_step, drop, w}, STEP_MS);
+	take_step(w);
+	return true;
+}
+
+/* Takes the work. 0, or the errno for the caller. Nothing is changed for a caller that does not
+ * wait any more. */
+static int change(const struct attributes *a, struct work *w, struct listener *l, uint64_t id)
+{
+	int r;
+
+	if (!await_step(a, w))
+		return EIO;
+	if (w->errnum == 0 && ((a->root < 0 && !is_own(a->trees, w->fd)) || !listener_valid(l, id)))
+		w->errnum = EPERM;
+	else if (w->errnum == 0 && !await_step(a, w))
+		return EIO;
+	r = w->errnum;
+	drop(w);
+	return r;
 }
 
 static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg)
@@ -208,7 +245,7 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	const struct attributes *a = arg;
 	const __u64 *v = n->data.args;
 	const struct attribute_call *call = calls;
-	struct work w = {.tid = (pid_t)n->pid, .root = a->root};
+	struct work w = {.tid = (pid_t)n->pid, .root = a->root, .fd = -1};
 	int dirfd = AT_FDCWD, r;
 
 	while (call->nr != n->data.nr)
@@ -228,7 +265,7 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	else if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
 		r = EINVAL;
 	else
-		r = change(a, &w, l, n->id);
+		r = change(a, mem_dup(&w, sizeof(w)), l, n->id);
 	if (r == 0)
 		listener_done(l, n->id);
 	else

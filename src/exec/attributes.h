@@ -16,6 +16,7 @@ struct attributes {
 	 * and EPERM for a file that lies in none of the trees. */
 	int root;
 	const struct strv *trees; /* real paths, borrowed; NULL: none */
+	struct walker *walker;	  /* makes the calls that may hang; NULL: none does. Borrowed. */
 };
 /* a is borrowed. */
 struct listener_handler attributes_handler(const struct attributes *a);

@@ -42,7 +42,7 @@ struct exec_initial_ask {
  * that cannot be read is found, and denied; with exact it is EPERM. */
 int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 		      struct exec_initial **out);
-/* Found by a walk: belongs to this looker from now on, which remembers its program. */
+/* Found by a walk: belongs to this looker from now on. */
 void exec_initial_adopt(struct exec_initial *i, struct exec_looker *l);
 void exec_initial_free(struct exec_initial *i); /* NULL is fine */
 const struct op *exec_initial_op(const struct exec_initial *i);

@@ -195,14 +195,10 @@ bool walks_take(struct exec_control *c, struct exec_case *k, int *r, bool *targe
 	k->walk = NULL;
 	*target = w->target != NULL;
 	*r = w->result;
-	if (*target && *r == 0) {
-		program_cache_learn(c->programs, w->target, &w->found->target);
-		take_target(k, w->found);
-	} else if (!*target) {
+	if (!*target)
 		take_exec(k, w->found);
-		if (*r == 0)
-			program_cache_learn(c->programs, k->path, &k->image);
-	}
+	else if (*r == 0)
+		take_target(k, w->found);
 	exec_looker_return(c->programs, take(w->programs));
 	drop(w);
 	return true;

@@ -115,7 +115,6 @@ int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 void exec_initial_adopt(struct exec_initial *i, struct exec_looker *l)
 {
 	i->looker = l;
-	program_cache_learn(l, i->program.called, &i->program);
 }
 
 void exec_initial_redirect(struct exec_initial *i, struct exec_initial *target)

@@ -125,12 +125,6 @@ static void remember(struct exec_looker *p, const char *path, const struct image
 	k->resolved = mem_strdup(im->chain.v[0]);
 }
 
-void program_cache_learn(struct exec_looker *p, const char *path, const struct image *im)
-{
-	if (path[0] == '/' && im->fd >= 0)
-		remember(p, path, im);
-}
-
 int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			  const struct args *args, struct image *out)
 {

@@ -27,5 +27,3 @@ struct exec_looker {
 /* As image_resolve, for the looker's root; or EXEC_FAR. */
 int program_cache_resolve(struct exec_looker *l, const struct image_name *name,
 			  const struct args *args, struct image *out);
-/* A program that a lent looker has found. */
-void program_cache_learn(struct exec_looker *l, const char *path, const struct image *im);

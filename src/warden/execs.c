@@ -75,7 +75,8 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 	x->setup = *s;
 	pthread_mutex_init(&x->lock, NULL);
 	x->attributes = (struct attributes){.root = s->own_trees == NULL ? s->exec.root : -1,
-					    .trees = s->own_trees};
+					    .trees = s->own_trees,
+					    .walker = s->exec.walker};
 	r = exec_control_open(&s->exec, &x->control, err);
 	if (r < 0) {
 		close(s->listener);

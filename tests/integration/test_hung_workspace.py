@@ -83,6 +83,13 @@ def hung(request, new_server):
     h.go_on()
 
 
+# The warden makes this change in the place of its caller.
+SET_GROUP_ID = """python3 -c '
+import errno, os
+try:
+    os.chmod("/workspace/sub", 0o2755)
+except OSError as e:
+    print(errno.errorcode[e.errno])'"""
 INSIDE = "/workspace/x & p=$!; /bin/ls /usr >/dev/null; env true; echo alive; wait $p; echo $?"
 
 
@@ -103,6 +110,8 @@ def test_exe_5_commands_end_and_go_on_while_the_workspace_hangs(hung):
     assert (r["exit_code"], r["error"]["code"]) == (124, "E_COMMAND_TIMEOUT"), r
     a = late.server.call("PATCH", late.session.path, {"working_dir": "/workspace/sub"})
     assert a.status == 400, a.body
+    r = late.session.exec(script=SET_GROUP_ID, working_dir="/")["result"]
+    assert r["stdout"] == "EIO\n", r
     late.is_alive()
     assert missing.ended()["exit_code"] == 127
     time.sleep(max(0, hung.began + 5 - time.monotonic()))
