@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import harness
 import pytest
@@ -22,13 +23,20 @@ class Hung:
         self.began = 0
 
     def signal(self, sig):
-        for warden in self.server.warden_pids():
-            for pid in harness.children_of(warden):
-                if harness.program_of(pid) == "agentsh-fs":
-                    os.kill(pid, sig)
+        for pid in self.file_servers():
+            os.kill(pid, sig)
+
+    def file_servers(self):
+        beside = (p for w in self.server.warden_pids() for p in harness.children_of(w))
+        return [p for p in beside if harness.program_of(p) == "agentsh-fs"]
+
+    def is_stopped(self):
+        threads = (t for p in self.file_servers() for t in Path(f"/proc/{p}/task").iterdir())
+        return all("\nState:\tT" in (t / "status").read_text() for t in threads)
 
     def stop(self):
         self.signal(signal.SIGSTOP)
+        wait_for(self.is_stopped, "all threads have stopped")
         self.began = time.monotonic()
 
     def go_on(self):
