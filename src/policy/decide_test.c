@@ -184,6 +184,39 @@ static void pol_6_deciding_does_not_allocate(void **state)
 	policy_kit_close(&k);
 }
 
+/* A file of the workspace has two names: a rule that restricts matches either, one that permits the
+ * canonical one. */
+static void pol_1_the_real_name_of_a_file_restricts_only(void **state)
+{
+	static const char text[] = HEAD
+		"default: {files: deny, commands: deny}\n"
+		"file_rules:\n"
+		"  - {name: no-real, paths: ['/home/u/p/secret'], decision: deny}\n"
+		"  - {name: yes-real, paths: ['/home/u/p/**'], decision: allow}\n"
+		"  - {name: yes, paths: ['/workspace/secret', '/workspace/a'], decision: allow}\n"
+		"command_rules:\n"
+		"  - {name: no-tool, commands: ['/home/*/p/tool'], decision: deny}\n"
+		"  - {name: run-real, commands: ['/home/u/p/other'], decision: allow}\n"
+		"  - {name: run, commands: ['/workspace/**'], decision: allow}\n";
+	struct policy_kit k;
+
+	policy_kit_open(&k, text, NULL);
+	assert_string_equal(policy_kit_file(&k, "read", "/workspace/secret").rule, "yes");
+	policy_kit_close(&k);
+	policy_kit_open(&k, text, NULL);
+	policy_name_workspace(k.p, "/home/u/p");
+	policy_name_workspace(k.cached, "/home/u/p");
+	assert_string_equal(policy_kit_file(&k, "read", "/workspace/secret").rule, "no-real");
+	assert_string_equal(policy_kit_file(&k, "read", "/workspace/a").rule, "yes");
+	assert_string_equal(policy_kit_file(&k, "read", "/workspace/b").rule, "default");
+	assert_string_equal(policy_kit_file(&k, "read", "/workspaces").rule, "default");
+	assert_string_equal(policy_kit_exec(&k, "/workspace/tool", NULL, "tool").rule, "no-tool");
+	assert_string_equal(policy_kit_exec(&k, "/workspace/x", "/workspace/tool", "x").rule,
+			    "no-tool");
+	assert_string_equal(policy_kit_exec(&k, "/workspace/other", NULL, "other").rule, "run");
+	policy_kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +227,7 @@ int main(void)
 		cmocka_unit_test(pol_3_a_path_that_is_not_plain_is_denied),
 		cmocka_unit_test(pol_1_defaults_per_class),
 		cmocka_unit_test(pol_6_deciding_does_not_allocate),
+		cmocka_unit_test(pol_1_the_real_name_of_a_file_restricts_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

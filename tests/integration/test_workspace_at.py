@@ -12,6 +12,19 @@ import harness
 import policy_server
 import pytest
 
+MODES = [("root", "native"), ("user", "native"), ("root", "fuse"), ("user", "fuse")]
+
+
+@pytest.fixture(scope="module", params=MODES, ids="-".join)
+def server(request):
+    kind, mode = request.param
+    harness.ensure_user()
+    s = harness.Server(0 if kind == "root" else harness.USER_UID, {"monitoring": {"mode": mode}})
+    s.start()
+    yield s
+    s.finish()
+
+
 PLACES = ("/tmp", "/opt", "/usr/src", "/dev/shm", "/home", "/var/tmp", "/srv")
 
 
@@ -65,6 +78,8 @@ def test_sbx_1_no_parent_of_either_path_can_be_renamed(server, place):
             assert fails(s, f"touch {d}/new"), d
             assert fails(s, f"chmod 777 {d}"), d
         assert s.out(f"cat {path}/note") == "here\n"
+        # the same acts succeed on directories of the session's own
+        s.out("mkdir -p /tmp/o/p other /tmp/q && mv /tmp/o /tmp/m && touch /tmp/m/p/new && mv -T /tmp/q /tmp/m/p/q")
         s.destroy()
 
 
@@ -104,10 +119,11 @@ def test_exe_1_events_name_the_workspace_by_one_name(server):
 # ---- other ways to the same tree ----
 
 
-def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server):
+@pytest.mark.parametrize("mode", ["native"])
+def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server, mode):
     """A list that contains the workspace, by its own path, by a link and by a bind mount of the host."""
     for uid in (0, harness.USER_UID):
-        s = new_server(uid=uid, start=False)
+        s = new_server(uid=uid, config={"monitoring": {"mode": mode}}, start=False)
         with project(s, "/srv") as path:
             top = path.parents[1]
             link, bound = Path(f"{top}-link"), Path(f"{top}-bound")
@@ -142,9 +158,34 @@ def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server):
                 link.unlink()
 
 
-def test_sbx_6_a_cover_holds_by_every_name(new_server):
+def test_sbx_6_odd_names(new_server):
     for uid in (0, harness.USER_UID):
         s = new_server(uid=uid, start=False)
+        with project(s, "/opt", "sp ace/back\\slash\t") as path:
+            bound = Path(f"{path.parents[1]}-b d")
+            (path / "secret").write_text("secret\n")
+            bound.mkdir()
+            subprocess.run(["mount", "--bind", path.parent, bound], check=True)
+            try:
+                s.merge(
+                    s.config,
+                    {"filesystem": {"monitored_paths": [str(bound)], "blocked_paths": ["/workspace/secret"]}},
+                )
+                s.start()
+                ses = s.session(workspace=str(path))
+                for name in ("/workspace", path, bound / path.name):
+                    assert ses.out(f"cat '{name}/note'") == "here\n"
+                    assert fails(ses, f"cat '{name}/secret'"), name
+                ses.destroy()
+            finally:
+                subprocess.run(["umount", bound], check=True)
+                bound.rmdir()
+
+
+@pytest.mark.parametrize("mode", ["native"])
+def test_sbx_6_a_cover_holds_by_every_name(new_server, mode):
+    for uid in (0, harness.USER_UID):
+        s = new_server(uid=uid, config={"monitoring": {"mode": mode}}, start=False)
         with project(s, "/opt") as path:
             (path / "secret").write_text("secret\n")
             (path / "shut").mkdir()
@@ -163,14 +204,15 @@ def test_sbx_6_a_cover_holds_by_every_name(new_server):
 # ---- the key ----
 
 
-def test_cfg_1_sandbox_workspace_at(new_server):
+@pytest.mark.parametrize("mode", ["native", "fuse"])
+def test_cfg_1_sandbox_workspace_at(new_server, mode):
     for uid in (0, harness.USER_UID):
         for at, shown, start in (
             ("workspace", [True, False], 0),
             ("real", [False, True], 1),
             ("both", [True, True], 0),
         ):
-            s = new_server(uid=uid, config={"sandbox": {"workspace_at": at}})
+            s = new_server(uid=uid, config={"monitoring": {"mode": mode}, "sandbox": {"workspace_at": at}})
             with project(s, "/home") as path:
                 ses = s.session(workspace=str(path))
                 names = ["/workspace", str(path)]
@@ -191,13 +233,14 @@ def test_cfg_1_workspace_at_real_needs_a_path_of_its_own(new_server):
     assert s.session(workspace="/home").out("pwd").strip() == "/workspace"
 
 
-def test_sbx_1_a_real_path_below_workspace_is_the_only_one(new_server):
+@pytest.mark.parametrize("mode", ["native", "fuse"])
+def test_sbx_1_a_real_path_below_workspace_is_the_only_one(new_server, mode):
     made = not os.path.exists("/workspace")
     if made:
         os.mkdir("/workspace")
     try:
         for uid in (0, harness.USER_UID):
-            s = new_server(uid=uid)
+            s = new_server(uid=uid, config={"monitoring": {"mode": mode}})
             with project(s, "/workspace") as path:
                 ses = s.session(workspace=str(path))
                 assert ses.out("pwd").strip() == str(path)
@@ -235,10 +278,11 @@ command_rules:
 """
 
 
-def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policies):
+@pytest.mark.parametrize("mode", ["native", "fuse"])
+def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policies, mode):
     for uid in (0, harness.USER_UID):
         for at in ("both", "workspace", "real"):
-            s = policies(uid=uid, config={"sandbox": {"workspace_at": at}}, start=False)
+            s = policies(uid=uid, config={"monitoring": {"mode": mode}, "sandbox": {"workspace_at": at}}, start=False)
             with project(s, "/home") as path:
                 policy_server.write(s.policies, "names", text=POLICY.format(real=path))
                 s.start()
@@ -390,3 +434,27 @@ def test_cli_1_a_configured_cmake_tree_builds(server):
         r = run_in(server, path, "--script", "cmake --build build && build/t")
         assert r.returncode == 7, r
         assert as_user(server, "cmake", "--build", path / "build") and (path / "build/t").stat().st_uid == server.uid
+
+
+@contextmanager
+def home_of_agent():
+    """The host has a user 'agent': its projects lie where sessions have their home."""
+    made = [d for d in (Path("/home"), Path("/home/agent")) if not d.exists()]
+    for d in made:
+        d.mkdir()
+    try:
+        yield "/home/agent"
+    finally:
+        for d in reversed(made):
+            d.rmdir()
+
+
+def test_sbx_1_a_workspace_in_a_home_of_the_same_name(server):
+    with home_of_agent() as home, project(server, home) as path:
+        first = path.parents[1].name
+        for _ in range(2):
+            s = server.session(workspace=str(path))
+            assert s.out(f"cat {path}/note; pwd; echo $HOME").split() == ["here", "/workspace", "/home/agent"]
+            assert fails(s, f"mv ~/{first} ~/moved") and fails(s, f"touch ~/{first}/new")
+            assert s.out(f"touch ~/mine; mv {path}/note ~/note && mv ~/note /workspace/note") == ""
+            s.destroy()
