@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fs_process.h"
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "fs/fs.h"
 #include "fs/fs_walls.h"
+#include "model/workspace_names.h"
 #include "process/process_self.h"
 #include "sandbox/command_walls.h"
 #include "spawn/assignment.h"
@@ -27,9 +30,118 @@ struct file_server {
 	struct fs_transport *transport;
 	pthread_t thread;
 	bool serving;
-	_Atomic int ended; /* 1: the transport has ended; -errno: it failed */
+	_Atomic int ended;     /* 1: the transport has ended; -errno: it failed */
+	_Atomic int actors_fd; /* of the actor table; -1: no command runs yet */
 	struct process_self *self;
+	pthread_mutex_t lock; /* of late */
+	STAILQ_HEAD(, late_event) late;
+	struct fs_watch_setup watch;
 };
+
+/* ---- who asks ---- */
+
+/* An operation of a thread that the actor table does not have; owned. */
+struct late_event {
+	STAILQ_ENTRY(late_event) next;
+	struct file_server *server;
+	struct actor_query query;
+	struct gate_case k;
+	struct gate_report report;
+	struct op op;
+	char *text[5]; /* what op and report point to */
+};
+
+static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
+{
+	static _Thread_local struct actor_reader *reader; /* as long as the process lives */
+	struct file_server *s = arg;
+	const int fd = atomic_load(&s->actors_fd);
+	const struct actor_query q = {
+		.id = (pid_t)tid, .asked_us = clock_mono_us(&clock_system), .process = true};
+
+	*out = (struct actor){.pid = (pid_t)tid};
+	if (fd == -1)
+		return FS_ACTOR_OWN; /* init and the warden, before the first command */
+	if (reader == NULL && actor_reader_open(fd, &reader, NULL) < 0)
+		return FS_ACTOR_UNKNOWN;
+	if (actor_reader_is_own(reader, (pid_t)tid))
+		return FS_ACTOR_OWN;
+	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
+}
+
+static const char *keep(struct late_event *l, size_t i, const char *text)
+{
+	return l->text[i] = text != NULL ? mem_strdup(text) : NULL;
+}
+
+static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
+			const struct gate_report *r)
+{
+	struct file_server *s = arg;
+	struct late_event *l = mem_new(struct late_event);
+
+	*l = (struct late_event){.server = s, .k = *k, .report = *r, .op = *k->op};
+	l->query = (struct actor_query){
+		.id = (pid_t)tid, .asked_us = clock_mono_us(&clock_system), .process = true};
+	l->k.op = &l->op;
+	l->op.file.path = keep(l, 0, k->op->file.path);
+	l->report.real_path = keep(l, 1, r->real_path);
+	l->report.to = keep(l, 2, r->to);
+	l->report.flags = keep(l, 3, r->flags);
+	l->report.file_type = keep(l, 4, r->file_type);
+	pthread_mutex_lock(&s->lock);
+	STAILQ_INSERT_TAIL(&s->late, l, next);
+	pthread_mutex_unlock(&s->lock);
+	process_wake(s->self);
+}
+
+static void found(const struct actor *actor, void *arg)
+{
+	struct late_event *l = arg;
+
+	if (actor->spawn != 0)
+		l->k.actor = *actor;
+	gate_settle(l->server->self->gate, &l->k, &l->report);
+	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
+		free(l->text[i]);
+	free(l);
+}
+
+/* can: the warden answers. */
+static void ask_warden(struct file_server *s, bool can)
+{
+	STAILQ_HEAD(, late_event) late = STAILQ_HEAD_INITIALIZER(late);
+	struct late_event *l;
+
+	pthread_mutex_lock(&s->lock);
+	STAILQ_CONCAT(&late, &s->late);
+	pthread_mutex_unlock(&s->lock);
+	while ((l = STAILQ_FIRST(&late)) != NULL) {
+		STAILQ_REMOVE_HEAD(&late, next);
+		if (can && l->query.id != 0)
+			process_find(s->self, &l->query, found, l);
+		else
+			found(&(struct actor){0}, l);
+	}
+}
+
+/* init does not mount over paths of the workspace: see inside_covers. */
+static void add_covers(struct file_server *s)
+{
+	const struct {
+		const struct strv *from;
+		struct strv *to;
+	} lists[] = {{&s->plan.read_only_paths, &s->watch.read_only},
+		     {&s->plan.shut_inside, &s->watch.read_only},
+		     {&s->plan.blocked_paths, &s->watch.blocked},
+		     {&s->plan.blocked_inside, &s->watch.blocked},
+		     {&s->plan.kept_out, &s->watch.blocked}};
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i].from->n; k++)
+			if (path_within(lists[i].from->v[k], WORKSPACE_CANONICAL))
+				strv_add(lists[i].to, lists[i].from->v[k]);
+}
 
 /* ---- the mount ---- */
 
@@ -56,7 +168,8 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	struct fs_setup files = {.root = s->fd[PART_TREE],
 				 .entry_ms = a->entry_ms,
 				 .attr_ms = a->attr_ms,
-				 .negative_ms = a->negative_ms};
+				 .negative_ms = a->negative_ms,
+				 .watch = &s->watch};
 	struct fs_transport_setup t = {
 		.handle = fs_handle,
 		.on_interrupt = fs_interrupt,
@@ -123,6 +236,13 @@ static int begin(struct process_self *p, struct err *err)
 	struct err answer = {0};
 
 	s->self = p;
+	add_covers(s);
+	s->watch.gate = p->gate;
+	s->watch.shown = WORKSPACE_CANONICAL;
+	s->watch.real = s->assignment.real;
+	s->watch.actor = find_actor;
+	s->watch.late = record_late;
+	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
 		answer.code = E_INTERNAL;
 	if (fdio_send(p->args.link_fd, &answer, sizeof(answer), &mount, mount != -1) < 0)
@@ -133,15 +253,19 @@ static int begin(struct process_self *p, struct err *err)
 
 static int open_program(struct process_self *p, struct err *err)
 {
+	struct file_server *s = p->program;
+
+	atomic_store(&s->actors_fd, p->actors_fd);
 	return 0;
 }
 
 static void woken(struct process_self *p)
 {
-	const struct file_server *s = p->program;
+	struct file_server *s = p->program;
 	const int ended = atomic_load(&s->ended);
 	struct err err;
 
+	ask_warden(s, true);
 	/* Without an error it is init's end, and the warden closes the link soon. */
 	if (ended < 0) {
 		errno = -ended;
@@ -160,6 +284,9 @@ static void close_program(struct process_self *p)
 	}
 	fs_free(s->fs);
 	fs_transport_free(s->transport);
+	ask_warden(s, false);
+	strv_done(&s->watch.read_only);
+	strv_done(&s->watch.blocked);
 }
 
 static const struct process_program program = {
@@ -167,10 +294,11 @@ static const struct process_program program = {
 
 int fs_process_main(int argc, char **argv)
 {
-	struct file_server s = {0};
+	struct file_server s = {.actors_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct process_args args;
 	struct err err = {0};
 
+	STAILQ_INIT(&s.late);
 	if (process_start(&process_table[PROCESS_fs], argc, argv, &args) < 0)
 		return 2;
 	rlimit_raise_files();

@@ -69,12 +69,15 @@ static int check_policy(struct job *j, struct err *err)
 			return err_set(err, E_FORBIDDEN, asked->v[i],
 				       "sandbox.allow_unenforced does not let '%s' be missing",
 				       asked->v[i]);
-	/* Rules about files need the workspace's file system. */
-	if (j->policy->is.file_rules && !strv_has(allowed, wall_name(WALL_file_rules)))
+	/* Rules about files need the workspace's file server. */
+	if (j->policy->is.file_rules && !j->plan.fuse &&
+	    !strv_has(allowed, wall_name(WALL_file_rules)))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			"the rules of policy '%s' about files cannot be enforced yet; choose "
-			"another policy, or list file_rules in sandbox.allow_unenforced",
+			"the rules of policy '%s' about files cannot be enforced without FUSE: set "
+			"monitoring.mode to fuse, and load the fuse module or pass /dev/fuse into "
+			"the container; or choose the policy observe; or list file_rules in "
+			"sandbox.allow_unenforced",
 			j->policy->is.name);
 	if (j->c->uncovered.code != E_OK) {
 		*err = j->c->uncovered;
@@ -89,6 +92,11 @@ static int check_policy(struct job *j, struct err *err)
 
 /* ---- plan and workspace ---- */
 
+static bool has_fuse(const struct config *c)
+{
+	return strcmp(c->monitoring_mode, "fuse") == 0 && access("/dev/fuse", R_OK | W_OK) == 0;
+}
+
 void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 {
 	const struct config *c = &l->settings.config;
@@ -100,7 +108,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.acmd_program = mem_strdup(l->programs.acmd_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
-		.fuse = strcmp(c->monitoring_mode, "fuse") == 0,
+		.fuse = has_fuse(c),
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
@@ -301,9 +309,13 @@ static void report_separation(struct job *j)
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
-	if (j->policy->is.file_rules)
+	if (j->policy->is.file_rules && p->fuse)
+		wall_set(&report, WALL_file_rules, WALL_PARTIAL,
+			 "the file server decides in the workspace; mounts and Landlock hold what "
+			 "they can in /tmp and home");
+	else if (j->policy->is.file_rules)
 		wall_set(&report, WALL_file_rules, WALL_UNAVAILABLE,
-			 "decided, but not enforced: that needs the workspace's file system");
+			 "decided, but not enforced: that needs the workspace's file server");
 	else
 		wall_set(&report, WALL_file_rules, WALL_ABSENT,
 			 "the policy has no rules about files");
@@ -518,7 +530,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	w->meta = (struct meta){.uid = j->plan.uid,
 				.gid = j->plan.gid,
 				.owner_uid = j->c->who.uid,
-				.group = j->group};
+				.group = j->group,
+				.device = j->device};
 	meta_add(&w->meta, process_of(PROCESS_MAIN), stub.pid, meta_start_time(stub.pid));
 	if (entry_watch(w, stub, err) < 0) {
 		entry_free(w);
@@ -595,10 +608,10 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 static int create(struct job *j, uint32_t req, struct err *err)
 {
 	struct stat st;
-	int r = check_policy(j, err);
+	int r = draw_plan(j, err);
 
 	if (r == 0)
-		r = draw_plan(j, err);
+		r = check_policy(j, err);
 	if (r == 0)
 		r = open_workspace(j, err);
 	if (r < 0)

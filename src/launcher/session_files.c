@@ -166,6 +166,8 @@ static void format(const struct meta *m, struct buf *out)
 	buf_addf(out,
 		 "uid=%" PRIu64 "\ngid=%" PRIu64 "\nowner_uid=%" PRIu64 "\ngroup=%" PRIu64 "\n",
 		 m->uid, m->gid, m->owner_uid, m->group);
+	if (m->device != 0)
+		buf_addf(out, "device=%" PRIu64 "\n", m->device);
 }
 
 /* Reads what format writes. A text is a record only if its meaning, formatted again, gives the same
@@ -188,9 +190,11 @@ static int parse(const char *text, struct meta *out, struct err *err)
 		memcpy(m.process[m.n++].name, key, (size_t)(end - key));
 		at += n;
 	}
-	sscanf(at,
-	       "uid=%" SCNu64 " gid=%" SCNu64 " owner_uid=%" SCNu64 " group=%" SCNu64 " late=%u",
-	       &m.uid, &m.gid, &m.owner_uid, &m.group, &late);
+	n = 0;
+	sscanf(at, "uid=%" SCNu64 " gid=%" SCNu64 " owner_uid=%" SCNu64 " group=%" SCNu64 " %n",
+	       &m.uid, &m.gid, &m.owner_uid, &m.group, &n);
+	if (sscanf(at + n, "late=%u", &late) == 0)
+		sscanf(at + n, "device=%" SCNu64, &m.device);
 	format(&m, &again);
 	if (late != 0)
 		buf_addf(&again, "late=%u\n", late);

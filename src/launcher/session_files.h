@@ -43,7 +43,8 @@ struct meta {
 	} process[META_PROCESSES];   /* the main process is the first */
 	size_t n;
 	uint64_t uid, gid, owner_uid;
-	uint64_t group; /* number of its cgroup; 0: none */
+	uint64_t group;	 /* number of its cgroup; 0: none */
+	uint64_t device; /* that holds the workspace; 0: not known */
 };
 void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start);
 /* The process inside the namespaces; pid 0: not recorded. */

@@ -177,7 +177,6 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 {
 	struct change c = {.l = l, .ask = ask, .root = -1, .own = l->settings.config.limits};
 	cleanup_fd int root = -1, pidfd = -1;
-	struct stat st;
 	int r = msg_get_limits(ask->old_limits, &ask->limits, &c.asked, err);
 
 	if (r == 0)
@@ -192,8 +191,7 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 	pidfd = meta_pidfd(meta_inside(&c.w->meta));
 	if (pidfd != -1)
 		c.root = root = scratch_root((pid_t)meta_inside(&c.w->meta)->pid);
-	if (c.root != -1 && fstatat(c.root, SCRATCH_WORKSPACE, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		c.io_device = st.st_dev;
+	c.io_device = c.w->meta.device;
 	r = apply(&c, err);
 	if (r == 0)
 		wall_pack(&c.report, walls);

@@ -217,8 +217,7 @@ int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd);
 
 /* The bound of a living session's scratch file system, from outside. Runs in the launcher of root.
  */
-#define SCRATCH_MB 1024		      /* of a session without a limit of its own, and at most */
-#define SCRATCH_WORKSPACE "workspace" /* in the root of a session */
+#define SCRATCH_MB 1024 /* of a session without a limit of its own, and at most */
 
 /* The root directory of an init, O_PATH; -1/errno, also while it is still the host's. */
 int scratch_root(pid_t init);

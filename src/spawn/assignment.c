@@ -207,13 +207,13 @@ int assignment_wait(const struct prepared_stub *p, struct err *err)
 
 /* ---- the main process ---- */
 
-/* Waits for init's word that it is prepared. The process ends if init ends before. */
-static void await_prepared(const struct process_args *a)
+/* Waits for init's word that it is prepared. False: init has ended. */
+static bool await_prepared(const struct process_args *a)
 {
 	char word;
 
-	if (fdio_recv(a->prepared_fd, &word, 1, NULL, NULL, NULL) != 1 || word != SANDBOX_PREPARED)
-		_exit(FAILURE);
+	return fdio_recv(a->prepared_fd, &word, 1, NULL, NULL, NULL) == 1 &&
+	       word == SANDBOX_PREPARED;
 }
 
 /* Waits for the assignment. The process ends if init ends before it. If init ends later, its link
@@ -231,9 +231,8 @@ static bool await(const struct process_args *a)
 			return prepared;
 		if (pfd[1].revents == 0)
 			continue;
-		await_prepared(a);
-		prepared = true;
-		if (fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
+		prepared = await_prepared(a);
+		if (!prepared || fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
 			_exit(FAILURE);
 		prctl(PR_SET_NAME, ASSIGNMENT_NAME, 0, 0, 0);
 	}
@@ -370,14 +369,22 @@ static void apply(struct process_args *a, bool prepared, struct assignment *o,
 	/* Not before: the next launcher must find this session, or it would never end. */
 	if (r == 0)
 		close(fd[ASSIGNMENT_LOCK]);
-	for (size_t i = 0; r == 0 && i < a->nothers; i++)
-		if (a->other[i].row->start == PROCESS_AHEAD) {
-			/* It enters init's user namespace, which must have its maps. */
-			if (!plan.privileged && !prepared)
-				await_prepared(a);
-			prepared |= !plan.privileged;
-			r = assign_ahead(a, &a->other[i], all, fd, &err);
+	for (size_t i = 0; r == 0 && i < a->nothers; i++) {
+		struct process_link *l = &a->other[i];
+
+		if (l->row->start != PROCESS_AHEAD)
+			continue;
+		/* It enters init's user namespace, which must have its maps. If init has ended, its
+		 * link has the reason, and the process is not needed: it ends with its link. */
+		if (plan.privileged || prepared || await_prepared(a)) {
+			r = assign_ahead(a, l, all, fd, &err);
+			continue;
 		}
+		r = tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid,
+			 &err);
+		close(l->fd);
+		*l = a->other[--a->nothers];
+	}
 	if (r == 0)
 		r = sandbox_bind_init(&init, all[MESSAGE_PLAN], fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);
