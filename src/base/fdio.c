@@ -153,10 +153,16 @@ int fdio_sealed(const char *name, const void *p, size_t n)
 	return take_fd(fd);
 }
 
-void fdio_close_except(const int *keep, size_t n)
+static int compare(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+void fdio_close_except(int *keep, size_t n)
 {
 	int next = STDERR_FILENO + 1;
 
+	qsort(keep, n, sizeof(keep[0]), compare);
 	for (size_t i = 0; i <= n; i++) {
 		const int kept = i < n ? keep[i] : INT_MAX;
 

@@ -21,8 +21,8 @@ int fdio_nonblock(int fd);
 int fdio_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve);
 /* A memfd with these contents, sealed against write, grow and shrink. -1/errno. */
 int fdio_sealed(const char *name, const void *p, size_t n);
-/* close_range above 2 except the sorted list keep, in which -1 stands for nothing. */
-void fdio_close_except(const int *keep, size_t n);
+/* close_range above 2 except the list keep, in which -1 stands for nothing; sorts it. */
+void fdio_close_except(int *keep, size_t n);
 /* Sends one SEQPACKET datagram with at most FDIO_MAX_FDS descriptors (borrowed); n > 0. 0 or
  * -1/errno (EAGAIN on a full non-blocking socket). */
 int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds);

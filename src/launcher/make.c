@@ -74,10 +74,9 @@ static int check_policy(struct job *j, struct err *err)
 	    !strv_has(allowed, wall_name(WALL_file_rules)))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			"the rules of policy '%s' about files cannot be enforced without FUSE: set "
-			"monitoring.mode to fuse, and load the fuse module or pass /dev/fuse into "
-			"the container; or choose the policy observe; or list file_rules in "
-			"sandbox.allow_unenforced",
+			"the rules of policy '%s' about files need monitoring.mode: fuse, and the "
+			"fuse module or /dev/fuse in the container; or choose the policy observe, "
+			"or list file_rules in sandbox.allow_unenforced",
 			j->policy->is.name);
 	if (j->c->uncovered.code != E_OK) {
 		*err = j->c->uncovered;
@@ -92,11 +91,6 @@ static int check_policy(struct job *j, struct err *err)
 
 /* ---- plan and workspace ---- */
 
-static bool has_fuse(const struct config *c)
-{
-	return strcmp(c->monitoring_mode, "fuse") == 0 && access("/dev/fuse", R_OK | W_OK) == 0;
-}
-
 void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 {
 	const struct config *c = &l->settings.config;
@@ -108,7 +102,8 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.acmd_program = mem_strdup(l->programs.acmd_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
-		.fuse = has_fuse(c),
+		.fuse = strcmp(c->monitoring_mode, "fuse") == 0 &&
+			access("/dev/fuse", R_OK | W_OK) == 0,
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
@@ -309,16 +304,13 @@ static void report_separation(struct job *j)
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
-	if (j->policy->is.file_rules && p->fuse)
-		wall_set(&report, WALL_file_rules, WALL_PARTIAL,
-			 "the file server decides in the workspace; mounts and Landlock hold what "
-			 "they can in /tmp and home");
-	else if (j->policy->is.file_rules)
-		wall_set(&report, WALL_file_rules, WALL_UNAVAILABLE,
-			 "decided, but not enforced: that needs the workspace's file server");
-	else
-		wall_set(&report, WALL_file_rules, WALL_ABSENT,
-			 "the policy has no rules about files");
+	wall_set(&report, WALL_file_rules,
+		 !j->policy->is.file_rules ? WALL_ABSENT
+		 : p->fuse		   ? WALL_PARTIAL
+					   : WALL_UNAVAILABLE,
+		 !j->policy->is.file_rules ? "the policy has no rules about files"
+		 : p->fuse ? "decided in the workspace; elsewhere only mounts and Landlock hold"
+			   : "decided, but not enforced: that needs the workspace's file server");
 	wall_pack(&report, &j->walls);
 }
 

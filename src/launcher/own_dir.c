@@ -73,9 +73,7 @@ static bool dots(const char *name)
 /* Holds neither the launcher's lock nor its sockets: it may outlive it. */
 static _Noreturn void remove_now(int parent, const char *name, const struct meta *m)
 {
-	const int keep[] = {parent};
-
-	fdio_close_except(keep, 1);
+	fdio_close_except(&parent, 1);
 	for (size_t i = 1; i < m->n; i++) {
 		struct pollfd p = {meta_pidfd(&m->process[i]), POLLIN, 0};
 

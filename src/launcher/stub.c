@@ -14,11 +14,6 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 
-static int compare(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
@@ -31,7 +26,6 @@ static void close_others(const struct stub *s)
 		keep[n++] = l->programs.fd[i];
 	for (size_t i = 0; i < l->groups.host.n; i++)
 		keep[n++] = l->groups.host.tree[i].dir;
-	qsort(keep, n, sizeof(keep[0]), compare);
 	fdio_close_except(keep, n);
 }
 

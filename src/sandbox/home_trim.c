@@ -175,8 +175,7 @@ static uint64_t trim(int home, uint64_t keep)
 
 static _Noreturn void home_trim_run(const struct home *h, bool drop, pid_t parent, uint64_t keep)
 {
-	const int fd[] = {h->dir < h->report ? h->dir : h->report,
-			  h->dir < h->report ? h->report : h->dir};
+	int fd[] = {h->dir, h->report};
 	uint64_t left;
 
 	fdio_close_except(fd, ARRAY_LEN(fd));

@@ -14,11 +14,6 @@
 
 #define FAILURE 125
 
-static int compare(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
 static int become(const struct sandbox_plan *plan, struct err *err)
 {
 	return plan->privileged ? sandbox_become_holder(plan->uid, plan->gid,
@@ -34,7 +29,6 @@ static _Noreturn void child(const struct prepared_stub *p, const struct process_
 	struct strv argv = {0};
 	struct err err = {0};
 
-	qsort(keep, ARRAY_LEN(keep), sizeof(keep[0]), compare);
 	fdio_close_except(keep, ARRAY_LEN(keep));
 	if (become(p->plan, &err) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 	    getppid() == parent && process_args_pass(row, args) == 0) {
