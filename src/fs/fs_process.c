@@ -69,6 +69,13 @@ static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
 	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
 }
 
+static bool has_room(void *arg)
+{
+	struct file_server *s = arg;
+
+	return recorder_has_room(&s->self->recorder);
+}
+
 static const char *keep(struct late_event *l, size_t i, const char *text)
 {
 	return l->text[i] = text != NULL ? mem_strdup(text) : NULL;
@@ -242,6 +249,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.real = s->assignment.real;
 	s->watch.actor = find_actor;
 	s->watch.late = record_late;
+	s->watch.has_room = has_room;
 	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
 		answer.code = E_INTERNAL;

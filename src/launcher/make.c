@@ -232,7 +232,7 @@ static void keep_home(struct job *j)
 	cleanup_fd int userns = j->pooled != NULL ? pooled_userns(j->pooled, &map) : -1;
 	const struct home_ask ask = {c->base_dir, p, j->real, p->privileged ? &map : NULL, userns};
 	struct err why = {0};
-	int tree = -1, r;
+	int r;
 
 	if (strcmp(c->home, "workspace") != 0 || (p->privileged && !p->idmap) ||
 	    (j->c->own_dir == NULL && chosen_limits(j).value[LIMIT_max_disk_mb] > 0))
@@ -241,7 +241,7 @@ static void keep_home(struct job *j)
 		  j->home);
 	r = trim_allows(j->l, j->home, &why);
 	if (r == 0)
-		r = home_keep(&ask, j->home, &tree, &why);
+		r = home_keep(&ask, j->home, &j->view, &why);
 	if (r < 0) {
 		j->home[0] = '\0';
 		log_warn("the home of a session is not kept", "session_id", j->ask->session_id,
@@ -249,8 +249,6 @@ static void keep_home(struct job *j)
 		return;
 	}
 	p->home = home_path(c->base_dir, j->home);
-	if (tree != -1)
-		sandbox_trees_add(&j->view, tree);
 	p->trees = (uint32_t)j->view.n;
 }
 
@@ -641,10 +639,9 @@ int make_session(struct launcher *l, const struct creation *c, struct err *err)
 			.link_fd = -1,
 			.report_fd = -1,
 			.userns = -1};
-	int r;
+	int r = msg_get_limits(c->ask.old_limits, &c->ask.limits, &j.asked, err);
 
 	memset(j.fd, -1, sizeof(j.fd));
-	r = msg_get_limits(c->ask.old_limits, &c->ask.limits, &j.asked, err);
 	if (r == 0)
 		r = create(&j, c->req, err);
 	job_done(&j);

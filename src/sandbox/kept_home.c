@@ -131,12 +131,14 @@ static int check_mounts(const struct sandbox_plan *p, const char *workspace, str
 			  : err_set(err, E_UNAVAILABLE, in, "%s lies in the home of sessions", in);
 }
 
-int home_keep(const struct home_ask *ask, const char *name, int *tree, struct err *err)
+int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees *view,
+	      struct err *err)
 {
 	const uint32_t own = geteuid();
 	struct home home = HOME_NONE;
 	cleanup_fd int made = -1;
 	struct idmap map;
+	int tree = -1;
 	int r = check_mounts(ask->plan, ask->workspace, err);
 
 	if (r == 0)
@@ -148,7 +150,9 @@ int home_keep(const struct home_ask *ask, const char *name, int *tree, struct er
 		if (ask->userns == -1 || home.uid != ask->map->disk_uid)
 			r = sandbox_idmap(&map, &made, err);
 		if (r == 0)
-			r = clone_home(home.dir, made != -1 ? made : ask->userns, tree, err);
+			r = clone_home(home.dir, made != -1 ? made : ask->userns, &tree, err);
+		if (r == 0)
+			sandbox_trees_add(view, tree);
 	}
 	home_close(&home);
 	return r;

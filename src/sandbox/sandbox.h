@@ -142,9 +142,10 @@ struct home_ask {
 	const struct idmap *map;
 	int userns;
 };
-/* Launcher: makes the home if it does not exist. With a map *tree is the home as a detached tree.
+/* Launcher: makes the home if it does not exist. With a map its detached tree is added to view.
  * E_UNAVAILABLE names the path; E_ENFORCEMENT "uid" if its file system cannot be mapped. */
-int home_keep(const struct home_ask *ask, const char *name, int *tree, struct err *err);
+int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees *view,
+	      struct err *err);
 struct home {
 	int parent, dir; /* owned */
 	int report;	 /* owned; of the child that trims it */
