@@ -145,7 +145,8 @@ def any_mode(request):
 def test_fil_7_fsx_finds_no_wrong_byte(any_mode, tmp_path):
     program, config = tool("fsx"), tmp_path / "fsx.toml"
     config.write_text(FSX)
-    any_mode.sh(f"{program} -f {config} -P {tmp_path} -N 1000000 -S 7 -q file")
+    for seed in range(4):  # fsx never unmaps what it reads: 65,530 mappings are the kernel's limit
+        any_mode.sh(f"{program} -f {config} -P {tmp_path} -N 250000 -S {seed} -q file")
 
 
 # what the program must be able to do, as a shell script
