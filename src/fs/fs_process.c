@@ -244,6 +244,7 @@ static int begin(struct process_self *p, struct err *err)
 
 	s->self = p;
 	add_covers(s);
+	gate_name_workspace(p->gate, s->assignment.real);
 	s->watch.gate = p->gate;
 	s->watch.shown = WORKSPACE_CANONICAL;
 	s->watch.real = s->assignment.real;

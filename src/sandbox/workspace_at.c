@@ -83,10 +83,10 @@ static bool in_list(const struct sandbox_plan *p, const char *path)
 }
 
 /* Whether Landlock gives rights at the path that the policy takes from the workspace: rules of the
- * directories above a file add up. */
+ * directories above a file add up. A file server refuses them by itself. */
 static bool regains(const struct sandbox_plan *p, const char *path)
 {
-	return inside_withheld(p, WORKSPACE) != 0 &&
+	return !p->fuse && inside_withheld(p, WORKSPACE) != 0 &&
 	       (in_list(p, path) || place_of(path, sandbox_places + 1) != NULL ||
 		place_of(path, inside_readable) != NULL);
 }

@@ -119,7 +119,7 @@ def test_exe_1_events_name_the_workspace_by_one_name(server):
 # ---- other ways to the same tree ----
 
 
-@pytest.mark.parametrize("mode", ["native"])
+@pytest.mark.parametrize("mode", ["native", "fuse"])
 def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server, mode):
     """A list that contains the workspace, by its own path, by a link and by a bind mount of the host."""
     for uid in (0, harness.USER_UID):
@@ -182,7 +182,7 @@ def test_sbx_6_odd_names(new_server):
                 bound.rmdir()
 
 
-@pytest.mark.parametrize("mode", ["native"])
+@pytest.mark.parametrize("mode", ["native", "fuse"])
 def test_sbx_6_a_cover_holds_by_every_name(new_server, mode):
     for uid in (0, harness.USER_UID):
         s = new_server(uid=uid, config={"monitoring": {"mode": mode}}, start=False)
@@ -298,6 +298,44 @@ def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policie
                         r = ses.exec("sh", "-c", f"{name}/{file}")["result"]
                         assert (r["exit_code"] == 0) == runs, (at, name, file, r)
                 ses.destroy()
+
+
+FILES = """
+version: 1
+name: files
+default: {{files: deny, network: deny, commands: allow}}
+file_rules:
+  - {{name: no-real, paths: ["{real}/secret/**", "{real}/by-real"], decision: deny}}
+  - {{name: no-canonical, paths: [/workspace/by-canonical], decision: deny}}
+  - {{name: useless, paths: ["{real}/only-real"], decision: allow}}
+  - {{name: rest, paths: [/workspace, /workspace/open, /workspace/open/**, /workspace/secret, "/workspace/by-*",
+      /workspace/secret/**], decision: allow}}
+  - {{name: system, paths: ["/usr/**", "/lib*/**", "/etc/**", "/bin/**", "/dev/**", "/proc/**"], decision: allow}}
+"""
+
+
+def test_fil_3_file_rules_hold_by_either_name(policies):
+    for uid in (0, harness.USER_UID):
+        s = policies(uid=uid, config={"monitoring": {"mode": "fuse"}}, start=False)
+        with project(s, "/home") as path:
+            for name in ("by-real", "by-canonical", "only-real", "open/x", "secret/x"):
+                as_user(s, "mkdir", "-p", (path / name).parent)
+                as_user(s, "sh", "-c", f"echo text > {path / name}")
+            policy_server.write(s.policies, "files", text=FILES.format(real=path))
+            s.start()
+            ses = s.session(workspace=str(path), policy="files")
+            for at in ("/workspace", path):
+                assert ses.out(f"cat {at}/open/x") == "text\n"
+                for name in ("by-real", "by-canonical", "only-real", "secret/x"):
+                    assert fails(ses, f"cat {at}/{name}"), (at, name)
+                assert fails(ses, f"mv {at}/secret {at}/open/moved"), at
+                assert fails(ses, f"ln {at}/by-real {at}/open/linked"), at
+            reads = [e for e in ses.history(limit=1000) if e["type"].startswith("file_")]
+            assert reads and all(e["path"].startswith("/workspace") for e in reads)
+            assert {e["path"] for e in reads if e.get("decision", {}) and "open/x" in e["path"]} == {
+                "/workspace/open/x"
+            }
+            ses.destroy()
 
 
 # ---- projects that know their path ----
