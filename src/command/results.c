@@ -54,6 +54,8 @@ void result_settled(struct result *r, struct process_settled *m)
 	if (r->unsettled == 0)
 		return; /* too late */
 	r->unsettled--;
+	if (m->fuse.requests > 0)
+		r->msg.fuse = m->fuse;
 	if (m->failed_path != NULL && r->msg.failed_path == NULL) {
 		r->msg.failed_errno = m->failed_errno;
 		r->msg.failed_path = take(m->failed_path);

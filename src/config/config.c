@@ -357,6 +357,11 @@ int config_wrong(const struct config *c, const char *problem, struct err *err)
 	return err_set(err, E_BAD_REQUEST, subject, "%s", problem);
 }
 
+bool config_fuse(const struct config *c)
+{
+	return strcmp(c->monitoring_mode, "fuse") == 0;
+}
+
 int config_check(const struct config *c, struct err *err)
 {
 	static const char *(*const checks[])(const struct config *) = {check_http, check_numbers,
@@ -369,11 +374,10 @@ int config_check(const struct config *c, struct err *err)
 			return config_wrong(c, problem, err);
 	}
 	for (unsigned i = 0; i < LIMITS; i++)
-		if (limits_has(&c->limits, i) && limit_rows[i].by >= LIMIT_BY_RULES) {
-			cleanup_free char *problem = mem_printf(
-				"sandbox.resource_limits.%s: nothing enforces this limit yet; "
-				"leave it out",
-				limit_rows[i].name);
+		if (limits_has(&c->limits, i) && limit_unenforceable(i, config_fuse(c)) != NULL) {
+			cleanup_free char *problem =
+				mem_printf("sandbox.resource_limits.%s: %s", limit_rows[i].name,
+					   limit_unenforceable(i, config_fuse(c)));
 
 			return config_wrong(c, problem, err);
 		}

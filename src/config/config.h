@@ -61,6 +61,7 @@ struct config {
 	int64_t fuse_entry_ms, fuse_attr_ms, fuse_negative_ms, fuse_max_readahead;
 	bool fuse_async_read, fuse_writeback_cache;
 	char *fuse_io_uring; /* auto | off */
+	int64_t fuse_event_batch_size, fuse_event_batch_ms;
 	/* monitoring */
 	char *monitoring_mode; /* native | fuse */
 	/* filesystem: what of the machine sessions see */
@@ -108,6 +109,7 @@ int config_load(const char *path, struct config *c, struct buf *report, struct e
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
+bool config_fuse(const struct config *c); /* new sessions have a file server */
 /* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …".
  * The place is that of the first key in the text that the file gave. */
 int config_wrong(const struct config *c, const char *problem, struct err *err);

@@ -39,8 +39,6 @@ static const struct bad bad_files[] = {
 	 "c.yaml:2:3: 'server.grpc_addr' is not available in this version"},
 	{"logging:\n  audit: {x: 1}\n",
 	 "c.yaml:2:3: 'logging.audit' is not available in this version"},
-	{"sandbox:\n  fuse: {event_batch_size: 5}\n",
-	 "c.yaml:2:10: 'sandbox.fuse.event_batch_size' is not available in this version"},
 	{"sandbox:\n  network:\n",
 	 "c.yaml:2:3: 'sandbox.network' is not available in this version"},
 	{"policies:\n  dir: x\n", "c.yaml:2:8: policies.dir: must be an absolute path, is 'x'"},

@@ -224,6 +224,15 @@ const struct config_row config_rows[] = {
 	 "switched it on: echo Y > /sys/module/fuse/parameters/enable_uring. off: by /dev/fuse.",
 	 "test_cfg_1_sandbox_fuse_io_uring"},
 
+	{"sandbox.fuse.event_batch_size", CONFIG_INT, AT(fuse_event_batch_size), 0, 1000000, "100", NULL,
+	 "Most repeats of a file operation that become one event, with their count. 0 or 1: every "
+	 "operation is an event.",
+	 "test_cfg_1_sandbox_fuse_event_batch_size"},
+	{"sandbox.fuse.event_batch_delay", CONFIG_DURATION, AT(fuse_event_batch_ms), 0, HOUR, "10ms", NULL,
+	 "How long repeats of a file operation are gathered before their event is written. The first "
+	 "of them is written at once.",
+	 "test_cfg_1_sandbox_fuse_event_batch_delay"},
+
 	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "native", CHOICES("native", "fuse"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
 	 "by a file server of the session, which decides every operation by policy and records it.",
@@ -330,15 +339,9 @@ static const struct {
 
 /* Keys and sections of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr",
-	"server.tls",
-	"logging.audit",
-	"sandbox.network",
-	"approvals.timeout",
-	"approvals.notification",
+	"server.grpc_addr",  "server.tls",	  "logging.audit",
+	"sandbox.network",   "approvals.timeout", "approvals.notification",
 	"monitoring.hybrid",
-	"sandbox.fuse.event_batch_size",
-	"sandbox.fuse.event_batch_delay",
 };
 
 static const struct {

@@ -24,6 +24,14 @@
 	  "operations that policy refused")                                                      \
 	X(CAPTURES_REFUSED, counter, "agentsh_captures_refused_total",                           \
 	  "shell states that were refused or not readable, and dropped")                         \
+	X(FUSE_REQUESTS, counter, "agentsh_fuse_requests_total",                                 \
+	  "FUSE requests of sessions, counted at the end of each command")                       \
+	X(FUSE_REQUEST_US, counter, "agentsh_fuse_request_microseconds_total",                   \
+	  "time that they took; divided by their number: the mean latency")                      \
+	X(FUSE_PARKED, counter, "agentsh_fuse_parked_total",                                     \
+	  "FUSE requests that waited without holding a worker")                                  \
+	X(FUSE_CACHE_HITS, counter, "agentsh_fuse_cache_hits_total",                             \
+	  "directories that a FUSE request found open")                                          \
 	X(REQUESTS, counter, "agentsh_http_requests_total", "HTTP requests answered")            \
 	X(REQUEST_ERRORS, counter, "agentsh_http_request_errors_total",                          \
 	  "HTTP requests answered with 4xx or 5xx")                                              \

@@ -407,6 +407,7 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		pthread_mutex_lock(&fs->lock);
 		before = fs->backing.renames_done;
 		r = find_way(fs, node, &w);
+		fs->backing.hits += r == 0;
 		pthread_mutex_unlock(&fs->lock);
 		if (r == 0) {
 			*out = w.from;

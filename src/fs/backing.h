@@ -31,6 +31,7 @@ struct backing {
 	int *closing;	      /* descriptors of freed nodes; see backing_close_forgotten */
 	size_t nclosing;
 	uint64_t renames_begun, renames_done;
+	uint64_t hits; /* directories that were found open */
 	pthread_cond_t rename_done;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fs.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
@@ -180,6 +181,7 @@ void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fs *fs = ctx;
 	const bool busy = slow_call_is_disk(q->opcode);
+	const int64_t begin = clock_mono_us(&clock_system);
 
 	if (fs->watch != NULL && watch_waits(fs, q)) {
 		r->parked = true;
@@ -191,6 +193,9 @@ void fs_handle(void *ctx, const struct fs_request *q, struct fs_reply *r)
 		fs_run(fs, q, r);
 	if (busy)
 		atomic_fetch_sub(&fs->disk_workers, 1);
+	fs->requests++;
+	fs->request_us += (uint64_t)(clock_mono_us(&clock_system) - begin);
+	fs->parked += r->parked;
 }
 
 static bool is_remote(int fd)
@@ -250,7 +255,12 @@ void fs_attach(struct fs *fs, struct fs_transport *t)
 void fs_counts(struct fs *fs, struct fs_counts *out)
 {
 	pthread_mutex_lock(&fs->lock);
-	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes), .handles = fs->handles};
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes),
+				  .handles = fs->handles,
+				  .requests = fs->requests,
+				  .request_us = fs->request_us,
+				  .parked = fs->parked,
+				  .cache_hits = fs->backing.hits};
 	for (unsigned i = 1; i <= fs->backing.count; i++)
 		out->open_dirs += fs->backing.dir[i].fd >= 0;
 	pthread_mutex_unlock(&fs->lock);

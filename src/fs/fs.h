@@ -45,7 +45,15 @@ bool fs_interrupt(void *fs, uint64_t unique);				  /* fs_interrupt_fn */
  * the transport is freed. NULL is fine. */
 void fs_free(struct fs *fs);
 
+/* Adds the paths of files beside a missing one that have similar names and may be known by a
+ * command; only a few. path: canonical. */
+void fs_similar(struct fs *fs, const char *path, struct strv *out);
+
 struct fs_counts {
 	size_t nodes, handles, open_dirs;
+	/* so far */
+	uint64_t requests, request_us; /* and the time until they were answered or parked */
+	uint64_t parked;	       /* of them: they waited without a worker */
+	uint64_t cache_hits;	       /* directories that were found open */
 };
 void fs_counts(struct fs *fs, struct fs_counts *out); /* any thread */

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/proc.h"
-#include "fs/fs.h"
+#include "fs/fs_session.h"
 #include "fs/fs_walls.h"
 #include "model/workspace_names.h"
 #include "process/process_self.h"
@@ -26,6 +26,7 @@ struct file_server {
 	int device; /* owned; -1: to be opened */
 	struct sandbox_plan plan;
 	struct assignment assignment;
+	struct fs_session *session;
 	struct fs *fs;
 	struct fs_transport *transport;
 	pthread_t thread;
@@ -96,6 +97,7 @@ static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
 	l->report.to = keep(l, 2, r->to);
 	l->report.flags = keep(l, 3, r->flags);
 	l->report.file_type = keep(l, 4, r->file_type);
+	fs_session_late(s->session);
 	pthread_mutex_lock(&s->lock);
 	STAILQ_INSERT_TAIL(&s->late, l, next);
 	pthread_mutex_unlock(&s->lock);
@@ -109,6 +111,7 @@ static void found(const struct actor *actor, void *arg)
 	if (actor->spawn != 0)
 		l->k.actor = *actor;
 	gate_settle(l->server->self->gate, &l->k, &l->report);
+	fs_session_settled(l->server->session, &l->k, &l->report);
 	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
 		free(l->text[i]);
 	free(l);
@@ -130,6 +133,13 @@ static void ask_warden(struct file_server *s, bool can)
 		else
 			found(&(struct actor){0}, l);
 	}
+}
+
+static void on_closed(void *arg)
+{
+	const struct file_server *s = arg;
+
+	fs_session_closed(s->session);
 }
 
 /* init does not mount over paths of the workspace: see inside_covers. */
@@ -251,6 +261,9 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.actor = find_actor;
 	s->watch.late = record_late;
 	s->watch.has_room = has_room;
+	s->session = fs_session_new(p);
+	s->watch.tally = fs_session_tally(s->session);
+	s->watch.closed = on_closed;
 	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
 		answer.code = E_INTERNAL;
@@ -268,6 +281,22 @@ static int open_program(struct process_self *p, struct err *err)
 	return 0;
 }
 
+static bool settle(struct process_self *p, const char *command_id)
+{
+	struct file_server *s = p->program;
+
+	ask_warden(s, true);
+	fs_session_settle(s->session, s->fs, command_id);
+	return true;
+}
+
+static void settings(struct process_self *p, const struct process_settings *m)
+{
+	const struct file_server *s = p->program;
+
+	fs_session_settings(s->session, m);
+}
+
 static void woken(struct process_self *p)
 {
 	struct file_server *s = p->program;
@@ -275,6 +304,7 @@ static void woken(struct process_self *p)
 	struct err err;
 
 	ask_warden(s, true);
+	fs_session_woken(s->session);
 	/* Without an error it is init's end, and the warden closes the link soon. */
 	if (ended < 0) {
 		errno = -ended;
@@ -296,10 +326,17 @@ static void close_program(struct process_self *p)
 	ask_warden(s, false);
 	strv_done(&s->watch.read_only);
 	strv_done(&s->watch.blocked);
+	fs_session_free(s->session);
 }
 
 static const struct process_program program = {
-	.begin = begin, .open = open_program, .close = close_program, .woken = woken};
+	.begin = begin,
+	.open = open_program,
+	.close = close_program,
+	.woken = woken,
+	.settle = settle,
+	.settings = settings,
+};
 
 int fs_process_main(int argc, char **argv)
 {

@@ -31,6 +31,7 @@ struct fs_handle {
 
 struct fs {
 	struct fs_setup setup;
+	_Atomic uint64_t requests, request_us, parked; /* as in struct fs_counts */
 	struct fs_transport *transport;
 	uint64_t features;
 	atomic_bool passthrough;
@@ -106,6 +107,10 @@ struct watch_park *watch_park_new(struct fs *fs);
 void watch_park_free(struct watch_park *p); /* what still waits is forgotten */
 bool watch_park(struct watch_park *p, const struct fs_request *q); /* false: no thread */
 bool watch_park_interrupt(struct watch_park *p, uint64_t unique);
+/* Whether nothing denies the operations (bits 1 << OP_FILE_…) at the canonical path, and it is
+ * shown. */
+bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
+const char *watch_root(const struct fs *fs); /* "/workspace" */
 
 /* ---- whose credentials: caller.c ---- */
 

@@ -344,6 +344,16 @@ static int ask_two(struct fs *fs, const struct fs_request *q, struct watched *w)
 	return r;
 }
 
+/* What is above the limit is refused if it would be an event; the rest is not counted either. */
+static int ask_tally(const struct fs_watch *watch, struct watched *w)
+{
+	if (watch->setup.tally == NULL || w->need.event != WATCH_RECORDED ||
+	    tally_allows(watch->setup.tally, &w->k.actor))
+		return 0;
+	return refuse(w, &w->at, "limits.max_file_ops",
+		      "the session has had as many operations as it may have", EDQUOT);
+}
+
 static int ask(struct fs *fs, const struct fs_request *q, struct watched *w)
 {
 	const char *name = q->opcode == FUSE_TMPFILE	  ? TMPFILE_NAME
@@ -378,10 +388,13 @@ static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor 
 	    (size_t)snprintf(real, sizeof(real), "%s%s", w->setup.real, k->op->file.path + shown) <
 		    sizeof(real))
 		r->real_path = real;
-	if (kind == FS_ACTOR_UNKNOWN)
+	if (kind == FS_ACTOR_UNKNOWN) {
 		w->setup.late(w->setup.arg, tid, k, r);
-	else
-		gate_settle(w->setup.gate, k, r);
+		return;
+	}
+	if (w->setup.tally != NULL)
+		tally_settled(w->setup.tally, k, r);
+	gate_settle(w->setup.gate, k, r);
 }
 
 static void settle(struct fs *fs, const struct fs_request *q, struct watched *w, int result)
@@ -510,6 +523,8 @@ static void remember_opener(struct fs *fs, const struct fs_request *q, const str
 	pthread_mutex_lock(&fs->lock);
 	h->file = f;
 	pthread_mutex_unlock(&fs->lock);
+	if (fs->watch->setup.tally != NULL && w->need.opens)
+		tally_opened(fs->watch->setup.tally, &w->k.actor);
 }
 
 /* The kernel sent CREATE because it knew of no such file. Where a file may be made and not
@@ -534,6 +549,8 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 
 	if (w->kind == FS_ACTOR_OWN)
 		result = 0;
+	else if (result == 0)
+		result = ask_tally(fs->watch, w);
 	if (result == 0 && q->opcode == FUSE_OPEN && w->need.flags & O_TRUNC &&
 	    backing_stat(fs, q->node, &st) == 0)
 		w->size = st.stx_size;
@@ -572,6 +589,10 @@ static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r
 	result = run(fs, q, r);
 	if (f != NULL && f->kind != FS_ACTOR_OWN)
 		settle_file(fs, f, &end);
+	if (f != NULL && fs->watch->setup.tally != NULL)
+		tally_closed(fs->watch->setup.tally, &f->actor);
+	if (f != NULL && fs->watch->setup.closed != NULL)
+		fs->watch->setup.closed(fs->watch->setup.arg);
 	free(f);
 	return result;
 }
@@ -659,4 +680,17 @@ enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_
 	return set & POLICY_FILE_HIDDEN ? WATCH_NOTHING
 	       : set & WATCH_OP(stat)	? WATCH_NAME
 					: WATCH_ATTRIBUTES;
+}
+
+bool watch_allows(const struct fs *fs, const char *path, unsigned ops)
+{
+	struct file_rules rules;
+
+	return fs->watch == NULL ||
+	       (decide(fs->watch, path, 0, &rules) & (ops | POLICY_FILE_HIDDEN)) == 0;
+}
+
+const char *watch_root(const struct fs *fs)
+{
+	return fs->watch->setup.shown;
 }

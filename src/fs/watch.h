@@ -6,7 +6,7 @@
 #pragma once
 #include "base/fields.h"
 #include "fs/fuse_request.h"
-#include "gate/gate.h"
+#include "gate/tally.h"
 
 enum fs_actor { FS_ACTOR_OWN, FS_ACTOR_COMMAND, FS_ACTOR_UNKNOWN };
 
@@ -28,6 +28,9 @@ struct fs_watch_setup {
 	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
 	 * something; all below a blocked one fails with EACCES. */
 	struct strv read_only, blocked;
+	struct tally *tally; /* counts, and refuses what is above the limit; may be NULL */
+	void (*closed)(
+		void *arg); /* any worker thread: tally has one open file less; may be NULL */
 	void *arg;
 };
 

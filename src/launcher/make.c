@@ -60,7 +60,6 @@ static void job_done(struct job *j)
 
 static int check_policy(struct job *j, struct err *err)
 {
-	static const enum wall none[] = {WALL_file_rules, WALL_network_rules};
 	const struct strv *allowed = &j->l->settings.config.allow_unenforced;
 	const struct strv *asked = &j->ask->unenforced;
 
@@ -83,10 +82,10 @@ static int check_policy(struct job *j, struct err *err)
 		return -(int)err->code;
 	}
 	/* The client itself requires these walls: no configuration can let them be missing. */
-	for (size_t i = 0; i < ARRAY_LEN(none); i++)
-		if (j->ask->required & UINT64_C(1) << none[i])
-			return wall_refuse(none[i], err);
-	return limits_enforceable(&j->asked, err);
+	if (j->ask->required & UINT64_C(1) << WALL_network_rules)
+		return err_set(err, E_ENFORCEMENT, wall_name(WALL_network_rules),
+			       "network: nothing decides on connections yet; leave it out");
+	return limits_enforceable(&j->asked, j->plan.fuse, err);
 }
 
 /* ---- plan and workspace ---- */
@@ -102,8 +101,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.acmd_program = mem_strdup(l->programs.acmd_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
-		.fuse = strcmp(c->monitoring_mode, "fuse") == 0 &&
-			access("/dev/fuse", R_OK | W_OK) == 0,
+		.fuse = config_fuse(c) && access("/dev/fuse", R_OK | W_OK) == 0,
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |

@@ -26,6 +26,7 @@
 #define EXECS               \
 	U64(execs.verified) \
 	U64(execs.unused) U64(execs.refused) U64(execs.mismatched) U64(execs.failed)
+#define FUSE U64(fuse.requests) U64(fuse.request_us) U64(fuse.parked) U64(fuse.cache_hits)
 #define OLD_LIMITS         \
 	U64(old_limits[0]) \
 	U64(old_limits[1]) \
@@ -39,7 +40,7 @@
                                                                                                 \
 		return &all;                                                                    \
 	}
-MSG_PAYLOADS(TABLE, U32, U64, STR, BYTES, STRV, EXECS, OLD_LIMITS)
+MSG_PAYLOADS(TABLE, U32, U64, STR, BYTES, STRV, EXECS, FUSE, OLD_LIMITS)
 
 static const struct msg_row rows[] = {
 #define X(name, number, from, to, in, next, minfd, maxfd, payload)         \

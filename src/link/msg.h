@@ -145,7 +145,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
  * A struct for each message comes of these lists; msg.c makes the tables by which it is packed and
  * unpacked, and has the words for bounds. Lists that belong together have the same length. */
 // clang-format off
-#define MSG_PAYLOADS(PAYLOAD, U32, U64, STR, BYTES, STRV, EXECS, OLD_LIMITS) \
+#define MSG_PAYLOADS(PAYLOAD, U32, U64, STR, BYTES, STRV, EXECS, FUSE, OLD_LIMITS) \
 	/* privileged: root's launcher, with separate uids. owner_uid: who started the server, admin on \
 	 * the unix socket. listeners ("unix PATH", "tcp 127.0.0.1:8080") are in the order of their \
 	 * descriptors, which follow config and keys. overrides ("key=value"): flags and environment, \
@@ -258,7 +258,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(background, REQUEST_ENV_MAX) U64(ring_end) STR(capture, TEXT_LEN) EXECS \
 		STRV(similar, LIST_LEN) STRV(warnings, REQUEST_ENV_MAX) U64(stdout_from) \
 		U64(stderr_from) STRV(ring_ends, LIST_LEN) U32(failed_errno) \
-		STR(failed_path, PATH_LEN)) \
+		STR(failed_path, PATH_LEN) FUSE) \
 	/* Their results are stored. */ \
 	PAYLOAD(warden_acks, STRV(command_ids, ACKS_LEN)) \
 	PAYLOAD(warden_stdin, STR(command_id, ID_MAX) BYTES(data, 1024 * 1024) U32(eof)) \
@@ -319,7 +319,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	/* failed_errno, failed_path, similar: as in warden_result. */ \
 	PAYLOAD(process_settled, \
 		STR(command_id, ID_MAX) U32(failed_errno) STR(failed_path, PATH_LEN) \
-		STRV(similar, LIST_LEN)) \
+		STRV(similar, LIST_LEN) FUSE) \
 	/* The command is to be ended: the session has had `value` of what the limit counts. */ \
 	PAYLOAD(process_limit, STR(command_id, ID_MAX) STR(limit, WORD_LEN) U64(value)) \
 	/* event_batch_…: see event/fold.h. max_file_ops: of the session; 0: no limit. */ \
@@ -356,6 +356,10 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 struct exec_counts {
 	uint64_t verified, unused, refused, mismatched, failed;
 };
+/* FUSE requests of the session so far; see struct fs_counts. */
+struct fuse_counts {
+	uint64_t requests, request_us, parked, cache_hits;
+};
 /* Limits in a message: all as text, and a few as numbers, as the version before reads them. */
 enum {
 	OLD_max_memory_mb,
@@ -376,8 +380,10 @@ enum {
 #define MSG_BYTES(name, max) struct bytes name;
 #define MSG_STRV(name, max) struct strv name;
 #define MSG_EXECS struct exec_counts execs;
+#define MSG_FUSE struct fuse_counts fuse;
 #define MSG_LIMITS uint64_t old_limits[MSG_OLD_LIMITS];
-MSG_PAYLOADS(MSG_STRUCT, MSG_U32, MSG_U64, MSG_STR, MSG_BYTES, MSG_STRV, MSG_EXECS, MSG_LIMITS)
+MSG_PAYLOADS(MSG_STRUCT, MSG_U32, MSG_U64, MSG_STR, MSG_BYTES, MSG_STRV, MSG_EXECS, MSG_FUSE,
+	     MSG_LIMITS)
 
 void msg_put_limits(const struct limits *l, uint64_t old[MSG_OLD_LIMITS], struct strv *text);
 int msg_get_limits(const uint64_t old[MSG_OLD_LIMITS], const struct strv *text, struct limits *out,

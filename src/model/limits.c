@@ -106,13 +106,22 @@ uint64_t limits_walls(const struct limits *l)
 	return walls;
 }
 
-int limits_enforceable(const struct limits *l, struct err *err)
+const char *limit_unenforceable(enum limit i, bool fuse)
+{
+	if (limit_rows[i].by >= LIMIT_BY_RULES)
+		return "nothing enforces this limit yet; leave it out";
+	return limit_rows[i].by == LIMIT_BY_FUSE && !fuse
+		       ? "operations on files are counted only where monitoring.mode is fuse; set "
+			 "it, or leave this limit out"
+		       : NULL;
+}
+
+int limits_enforceable(const struct limits *l, bool fuse, struct err *err)
 {
 	for (unsigned i = 0; i < LIMITS; i++)
-		if (limits_has(l, i) && limit_rows[i].by >= LIMIT_BY_RULES)
-			return err_set(err, E_ENFORCEMENT, wall_name(limit_rows[i].wall),
-				       "%s: nothing enforces this limit yet; leave it out",
-				       limit_rows[i].field);
+		if (limits_has(l, i) && limit_unenforceable(i, fuse) != NULL)
+			return err_set(err, E_ENFORCEMENT, wall_name(limit_rows[i].wall), "%s: %s",
+				       limit_rows[i].field, limit_unenforceable(i, fuse));
 	return 0;
 }
 

@@ -52,8 +52,8 @@
 #define LIMIT_COUNTS(X) \
 	X(max_commands, NULL, INT, "commands", 1, LIMIT_NUMBER, none, SESSION, "0", \
 	  "Most commands of a session; 0 for no limit.") \
-	X(max_file_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, file_rules, RULES, "0", \
-	  "Most operations on files; 0 for no limit. Nothing counts them yet.") \
+	X(max_file_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, file_rules, FUSE, "0", \
+	  "Most operations on files of the workspace; 0 for no limit. They are counted where monitoring.mode is fuse.") \
 	X(max_net_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, network_rules, RULES, "0", \
 	  "Most network operations; 0 for no limit. Nothing counts them yet.")
 #define LIMIT_LIST(X) LIMIT_TIMES(X) LIMIT_RESOURCES(X, X) LIMIT_COUNTS(X)
@@ -75,6 +75,7 @@ enum limit_by {
 	LIMIT_BY_CGROUP,    /* the kernel's control groups */
 	LIMIT_BY_SCRATCH,   /* the size of the session's own file system */
 	LIMIT_BY_NAMESPACE, /* the session's own network */
+	LIMIT_BY_FUSE,	    /* the session's file server */
 	LIMIT_BY_RULES,	    /* nothing yet; a policy that has it is loaded, with a warning */
 	LIMIT_BY_NOTHING    /* refused everywhere */
 };
@@ -112,8 +113,11 @@ void limits_choose(struct limits *asked, const struct limits *server, const stru
 /* 1 << WALL_… of the limits that are set. A share is left out: a session may be made without that
  * wall. */
 uint64_t limits_walls(const struct limits *l);
-/* E_ENFORCEMENT with the wall of the first limit that nothing enforces yet; else 0. */
-int limits_enforceable(const struct limits *l, struct err *err);
+/* Why a session cannot have the limit, for people; NULL: it can. fuse: its workspace is a FUSE
+ * mount. */
+const char *limit_unenforceable(enum limit i, bool fuse);
+/* E_ENFORCEMENT with the wall of the first limit that a session cannot have; else 0. */
+int limits_enforceable(const struct limits *l, bool fuse, struct err *err);
 /* Text for messages, "pids_max=5"; an unknown name is E_BAD_REQUEST. */
 void limits_pack(const struct limits *l, struct strv *out);
 int limits_unpack(struct limits *l, const struct strv *in, struct err *err);

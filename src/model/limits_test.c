@@ -200,7 +200,8 @@ static void net_8_what_nothing_enforces_is_refused(void **state)
 		 "resource_limits.net_bandwidth_mbps: nothing enforces this limit yet; leave it "
 		 "out"},
 		{LIMIT_max_file_ops, "file_rules",
-		 "limits.max_file_ops: nothing enforces this limit yet; leave it out"},
+		 "limits.max_file_ops: operations on files are counted only where monitoring.mode "
+		 "is fuse; set it, or leave this limit out"},
 		{LIMIT_max_net_ops, "network_rules",
 		 "limits.max_net_ops: nothing enforces this limit yet; leave it out"},
 	};
@@ -210,13 +211,14 @@ static void net_8_what_nothing_enforces_is_refused(void **state)
 		const struct limits l = one(rows[i].limit, 1);
 		struct err err = {0};
 
-		assert_int_equal(limits_enforceable(&l, &err), -E_ENFORCEMENT);
+		assert_int_equal(limits_enforceable(&l, false, &err), -E_ENFORCEMENT);
 		assert_string_equal(err.subject, rows[i].wall);
 		assert_string_equal(err.message, rows[i].message);
 	}
 	for (unsigned i = 0; i < LIMITS; i++)
 		most.value[i] = limit_rows[i].by < LIMIT_BY_RULES;
-	assert_int_equal(limits_enforceable(&most, NULL), 0);
+	assert_int_equal(limits_enforceable(&most, true, NULL), 0);
+	assert_int_equal(limits_enforceable(&most, false, NULL), -E_ENFORCEMENT);
 }
 
 static void sbx_4_messages_carry_every_limit(void **state)

@@ -33,18 +33,6 @@ bool wall_listed(const struct strv *list, enum wall w)
 	       (w <= WALL_cgroup_namespace && strv_has(list, WALL_NAMESPACES));
 }
 
-int wall_refuse(enum wall w, struct err *err)
-{
-	return err_set(
-		err, E_ENFORCEMENT, wall_name(w), "%s",
-		w == WALL_file_rules
-			? "limits.max_file_ops: nothing counts operations on files yet; "
-			  "leave it out, and bound the session by timeout or "
-			  "limits.max_commands"
-			: "network and limits.max_net_ops: a session has no network yet, and "
-			  "nothing decides on connections or counts them; leave them out");
-}
-
 const char *wall_state_name(enum wall_state s)
 {
 	return state_names[s];

@@ -36,9 +36,6 @@ struct wall_report {
 /* Whether a list has the name of the wall or that word. */
 bool wall_listed(const struct strv *list, enum wall w);
 
-/* Rejects a request that needs a wall which this version does not have: fails with E_ENFORCEMENT,
- * the part of the request and the remedy. w is file_rules or network_rules. */
-int wall_refuse(enum wall w, struct err *err);
 const char *wall_name(enum wall w);
 const char *wall_state_name(enum wall_state s);
 void wall_report_init(struct wall_report *r);

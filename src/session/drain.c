@@ -49,6 +49,14 @@ int session_open_rings(struct session *s, const struct strv *names, int *fd, siz
 	return 0;
 }
 
+bool session_ring_named(const struct session *s, const char *name)
+{
+	for (size_t i = 1; i < s->nrings; i++)
+		if (strcmp(strchr(s->ring[i].id, '/') + 1, name) == 0)
+			return true;
+	return false;
+}
+
 void session_close_rings(struct session *s)
 {
 	for (size_t i = 0; i < s->nrings; i++) {

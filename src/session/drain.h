@@ -19,6 +19,7 @@ size_t session_ring_fds(const struct strv *names); /* how many descriptors these
 /* Takes the ring and the acknowledgement of each name. */
 int session_open_rings(struct session *s, const struct strv *names, int *fd, size_t nfds,
 		       struct err *err);
+bool session_ring_named(const struct session *s, const char *name); /* it has such a ring */
 void session_close_rings(struct session *s);
 uint32_t session_dropped(const struct session *s); /* lost events that no event reports yet */
 /* Reads the rings into the store: up to the end of a command, or everything (NULL). The

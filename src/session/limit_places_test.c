@@ -106,13 +106,14 @@ static void sbx_4_every_limit_is_in_the_configuration(void **state)
 		assert_int_equal(config_defaults(CONFIG_SYSTEM, &c, &err), 0);
 		assert_int_equal(config_override(assignment, &c, &err), 0);
 		assert_int_equal(c.limits.value[i], v);
-		if (row->by >= LIMIT_BY_RULES) {
+		if (row->by >= LIMIT_BY_FUSE) {
 			assert_int_equal(config_check(&c, &err), -E_BAD_REQUEST);
 			assert_non_null(strstr(err.message, row->name));
-			assert_non_null(strstr(err.message, "nothing enforces this limit yet"));
-		} else {
-			assert_int_equal(config_check(&c, &err), 0);
+			assert_non_null(strstr(err.message, limit_unenforceable(i, false)));
 		}
+		assert_int_equal(config_override("monitoring.mode=fuse", &c, &err), 0);
+		assert_int_equal(config_check(&c, &err),
+				 row->by >= LIMIT_BY_RULES ? -E_BAD_REQUEST : 0);
 		config_done(&c);
 	}
 }

@@ -6,6 +6,7 @@
  * the warden tries the working directory, then the launcher changes the limits (or refuses,
  * and the directory is set back), then the warden gets the changes that cannot be refused. */
 #include "base/path.h"
+#include "session/drain.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
 #include "session/sessions.h"
@@ -120,7 +121,7 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 	int r = session_within_reach(s, &err);
 
 	if (r == 0)
-		r = limits_enforceable(&patch->limits, &err);
+		r = limits_enforceable(&patch->limits, session_ring_named(s, "fs"), &err);
 	if (r == 0)
 		r = session_policy_env(s, &patch->environment, who->request_id, &err);
 	if (r < 0) {

@@ -6,11 +6,38 @@
 #include "session/db_row.h"
 #include "session/sessions.h"
 #include "terminal/stream.h"
+#include <inttypes.h>
 #include <malloc.h>
 
 static bool past(int64_t since_us, int64_t limit_ms, int64_t now_us)
 {
 	return limit_ms > 0 && now_us - since_us >= limit_ms * 1000;
+}
+
+const char *session_used_up(const struct session *s, struct err *err)
+{
+	const struct {
+		enum limit limit;
+		int64_t had;
+		const char *reason, *what;
+	} rows[] = {
+		{LIMIT_max_commands, s->totals.command_count, "it has had its max_commands",
+		 "commands"},
+		{LIMIT_max_file_ops, s->totals.file_ops, "it has had its max_file_ops",
+		 "operations on files"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const int64_t most = s->config.limits.value[rows[i].limit];
+
+		if (most > 0 && rows[i].had >= most) {
+			err_set(err, E_RESOURCE_LIMIT, s->id,
+				"session '%s' has had its %" PRId64 " %s (%s)", s->id, most,
+				rows[i].what, limit_rows[rows[i].limit].field);
+			return rows[i].reason;
+		}
+	}
+	return NULL;
 }
 
 /* Why a session must end; NULL: it may go on. */
@@ -22,10 +49,7 @@ static const char *reason(const struct session *s, int64_t now)
 		return "its timeout has passed";
 	if (past(s->active_boot_us, c->limits.value[LIMIT_idle_timeout], now) && session_is_idle(s))
 		return "it was idle for its idle_timeout";
-	if (c->limits.value[LIMIT_max_commands] > 0 &&
-	    s->totals.command_count >= c->limits.value[LIMIT_max_commands] && session_is_idle(s))
-		return "it has had its max_commands";
-	return NULL;
+	return session_is_idle(s) ? session_used_up(s, NULL) : NULL;
 }
 
 void sessions_reap(struct sessions *ss)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
+#include "session/drain.h"
 #include "session/sessions.h"
 #include "session/testkit/command_testkit.h"
 #include <sys/time.h>
@@ -113,6 +114,33 @@ static void ses_5_the_last_command_may_finish(void **state)
 	kit_seen_done(&o);
 }
 
+static void ses_5_the_command_of_the_last_file_operation_is_the_last(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_request request = kit_request("true");
+	struct seen_by o = {0}, late = {0};
+	struct event e = {.schema = EVENT_SCHEMA, .type = EVENT_file_stat, .count = 2};
+	uint64_t end;
+
+	kit_get(k, "s1")->config.limits.value[LIMIT_max_file_ops] = 4;
+	kit_submit(k, "s1", &request, &o);
+	e.command_id = f->command;
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+	fake_run(k, f, 0, "");
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+	session_drain(kit_get(k, "s1"), NULL);
+	kit_submit(k, "s1", &request, &late);
+	assert_int_equal(late.err.code, E_RESOURCE_LIMIT);
+	assert_string_equal(late.err.message,
+			    "session 's1' has had its 4 operations on files (limits.max_file_ops)");
+	reap(k);
+	assert_ends(k, f, "it has had its max_file_ops");
+	kit_seen_done(&o);
+}
+
 /* The timer, with the configuration's interval. */
 static void ses_5_the_reaper_comes_by_itself(void **state)
 {
@@ -214,6 +242,7 @@ int main(void)
 		TEST(ses_5_idle_counts_from_the_last_activity),
 		TEST(ses_5_a_running_command_is_activity),
 		TEST(ses_5_the_last_command_may_finish),
+		TEST(ses_5_the_command_of_the_last_file_operation_is_the_last),
 		TEST(ses_5_the_reaper_comes_by_itself),
 		TEST(exe_3_old_output_is_swept_but_not_a_running_commands),
 		TEST(exe_3_output_stays_while_the_wall_clock_cannot_be_believed),

@@ -86,6 +86,7 @@ struct session {
 	STAILQ_HEAD(, patch) patches; /* the first one is under way */
 	STAILQ_HEAD(, end_waiter) waiters;
 	struct exec_counts execs;    /* that the metrics have counted */
+	struct fuse_counts fuse;     /* the same */
 	struct output_file spare[3]; /* by stream, 1 and 2 */
 	/* while it is made */
 	session_done_fn *create_done;
@@ -114,6 +115,9 @@ struct session *session_ref(struct session *s);
 void session_unref(struct session *s);
 bool session_ended(const struct session *s);
 bool session_is_idle(const struct session *s); /* no command runs or waits */
+/* Why it must end because of what it has had (and err is E_RESOURCE_LIMIT; may be NULL); NULL: it
+ * may go on. */
+const char *session_used_up(const struct session *s, struct err *err);
 /* Whether its warden can be asked. E_SESSION_STOPPED, E_UNAVAILABLE. */
 int session_within_reach(const struct session *s, struct err *err);
 /* Changes the state and writes its event; the caller writes the row. */

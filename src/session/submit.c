@@ -55,17 +55,13 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 		   struct err *err)
 {
 	const struct config *config = s->ss->deps.config;
-	const int64_t most = s->config.limits.value[LIMIT_max_commands];
 
 	if (session_within_reach(s, err) < 0)
 		return -(int)err->code;
 	if (store_failing(s->ss->deps.store, err) < 0)
 		return -(int)err->code;
-	if (most > 0 && s->totals.command_count >= most)
-		return err_set(err, E_RESOURCE_LIMIT, s->id,
-			       "session '%s' has had its %" PRId64
-			       " commands (limits.max_commands)",
-			       s->id, most);
+	if (session_used_up(s, err) != NULL)
+		return -(int)err->code;
 	if (session_policy_env(s, &request->env, who->request_id, err) < 0)
 		return -(int)err->code;
 	if (s->running == NULL)

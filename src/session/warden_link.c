@@ -55,6 +55,8 @@ static void say_hello(struct session *s)
 		.keep_background =
 			s->config.background != NULL && strcmp(s->config.background, "keep") == 0,
 		.agent_id = s->agent_id,
+		.event_batch_size = (uint32_t)config->fuse_event_batch_size,
+		.event_batch_ms = (uint32_t)config->fuse_event_batch_ms,
 		.max_file_ops = (uint64_t)s->config.limits.value[LIMIT_max_file_ops],
 	};
 
@@ -71,6 +73,8 @@ void warden_tell_settings(struct session *s)
 		.orphan_timeout_ms = (uint64_t)config->orphan_timeout_ms,
 		.output_quota = (uint64_t)config->output_command_quota,
 		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
+		.event_batch_size = (uint32_t)config->fuse_event_batch_size,
+		.event_batch_ms = (uint32_t)config->fuse_event_batch_ms,
 	};
 	const int log = STDERR_FILENO;
 
@@ -129,6 +133,17 @@ static void count_execs(struct session *s, const struct exec_counts *now)
 	metrics_execs(m, METRIC_EXEC_REFUSED, grown(&last->refused, now->refused));
 	metrics_execs(m, METRIC_EXEC_MISMATCHED, grown(&last->mismatched, now->mismatched));
 	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));
+}
+
+static void count_fuse(struct session *s, const struct fuse_counts *now)
+{
+	struct metrics *m = s->ss->deps.metrics;
+	struct fuse_counts *last = &s->fuse;
+
+	metrics_add(m, METRIC_FUSE_REQUESTS, grown(&last->requests, now->requests));
+	metrics_add(m, METRIC_FUSE_REQUEST_US, grown(&last->request_us, now->request_us));
+	metrics_add(m, METRIC_FUSE_PARKED, grown(&last->parked, now->parked));
+	metrics_add(m, METRIC_FUSE_CACHE_HITS, grown(&last->cache_hits, now->cache_hits));
 }
 
 /* The warden has sent its whole state. */
@@ -194,6 +209,7 @@ static void on_result(void *ctx, void *msg, struct link_msg *m)
 	struct warden_result *result = msg;
 
 	count_execs(ctx, &result->execs);
+	count_fuse(ctx, &result->fuse);
 	command_on_result(ctx, result);
 }
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/yaml.h"
+#include "fs/fs_state.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <strings.h>
+#include <sys/syscall.h>
+
+#define NAMES_MAX 4096 /* of the directory */
+#define SHOWN_MAX 5
+#define STEM_MIN 3 /* characters that two names must have in common */
+
+/* The directory below the root, by a path that leads nowhere else. */
+static DIR *open_beneath(int root, const char *path)
+{
+	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+					  RESOLVE_NO_MAGICLINKS};
+	const int fd =
+		(int)syscall(SYS_openat2, root, path[0] != '\0' ? path : ".", &how, sizeof(how));
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (d == NULL && fd >= 0)
+		close(fd);
+	return d;
+}
+
+/* "missing.txt" and "missing-backup.txt": one begins with all of the other but its ending. */
+static bool same_stem(const char *a, const char *b)
+{
+	const size_t na = strcspn(a, "."), nb = strcspn(b, "."), n = na < nb ? na : nb;
+
+	return n >= STEM_MIN && strncasecmp(a, b, n) == 0;
+}
+
+static void add(const char *dir, const char *name, struct strv *out)
+{
+	cleanup_free char *path = mem_printf("%s/%s", dir, name);
+
+	if (out->n < SHOWN_MAX)
+		strv_add_new(out, path);
+}
+
+void fs_similar(struct fs *fs, const char *path, struct strv *out)
+{
+	const char *slash = strrchr(path, '/'), *shown = watch_root(fs), *near;
+	cleanup_free char *dir = mem_strndup(path, slash != NULL ? (size_t)(slash - path) : 0);
+	struct strv names = {0};
+	const struct dirent *e;
+	const char *inside;
+	DIR *d;
+
+	if (!path_within(dir, shown) || !watch_allows(fs, dir, WATCH_OP(list)))
+		return;
+	inside = dir + strlen(shown);
+	d = open_beneath(fs->setup.root, inside + strspn(inside, "/"));
+	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL) {
+		cleanup_free char *one = mem_printf("%s/%s", dir, e->d_name);
+
+		if (e->d_name[0] != '.' && watch_allows(fs, one, WATCH_OP(stat)))
+			strv_add(&names, e->d_name);
+	}
+	if (d != NULL)
+		closedir(d);
+	near = names.n > 0 ? yaml_suggest(slash + 1, (const char *const *)names.v) : NULL;
+	if (near != NULL)
+		add(dir, near, out);
+	for (size_t i = 0; i < names.n; i++)
+		if (same_stem(slash + 1, names.v[i]))
+			add(dir, names.v[i], out);
+	strv_done(&names);
+}
