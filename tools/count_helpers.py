@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts static functions of src/ (tests and test support left out), and those that exactly one place uses.
 
-usage: tools/count_helpers.py [--list] [--max N]
+usage: tools/count_helpers.py [--list] [--max-share PERCENT]
 A static function with one caller makes the reader jump. It earns its place by an idea of its own. --list prints each of
-them with its length in lines, shortest first; --max N fails when there are more than N."""
+them with its length in lines, shortest first; --max-share fails when they are more than so many in a hundred."""
 
 import argparse
 import re
@@ -30,7 +30,7 @@ def scan(path):
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("--list", action="store_true")
-    args.add_argument("--max", type=int)
+    args.add_argument("--max-share", type=float)
     args = args.parse_args()
     found = []
     total = 0
@@ -45,8 +45,8 @@ def main():
         for length, where, name in sorted(found):
             print(f"{length:4} {where} {name}")
     print(f"{len(found)} of {total} static functions have exactly one caller")
-    if args.max is not None and len(found) > args.max:
-        sys.exit(f"more than {args.max}")
+    if args.max_share is not None and len(found) * 100 > total * args.max_share:
+        sys.exit(f"more than {args.max_share} in a hundred")
 
 
 if __name__ == "__main__":

@@ -162,7 +162,8 @@ void fdio_close_except(int *keep, size_t n)
 {
 	int next = STDERR_FILENO + 1;
 
-	qsort(keep, n, sizeof(keep[0]), compare);
+	if (n > 0)
+		qsort(keep, n, sizeof(keep[0]), compare);
 	for (size_t i = 0; i <= n; i++) {
 		const int kept = i < n ? keep[i] : INT_MAX;
 

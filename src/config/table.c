@@ -220,7 +220,7 @@ const struct config_row config_rows[] = {
 	 "machine then sees them later, too.",
 	 "test_cfg_1_sandbox_fuse_writeback_cache"},
 	{"sandbox.fuse.io_uring", CONFIG_CHOICE, AT(fuse_io_uring), 0, 0, "auto", CHOICES("auto", "off"),
-	 "auto: the kernel sends requests by io_uring, which is faster, where the machine's operator has "
+	 "How the kernel sends requests. auto: by io_uring, which is faster, where the machine's operator has "
 	 "switched it on: echo Y > /sys/module/fuse/parameters/enable_uring. off: by /dev/fuse.",
 	 "test_cfg_1_sandbox_fuse_io_uring"},
 

@@ -217,11 +217,11 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 
 	store_close(w->store);
 	w->store = NULL;
-	set_version(w, 7);
+	set_version(w, 8);
 	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
 			 -E_UNAVAILABLE);
 	assert_non_null(
-		strstr(err.message, "has version 7, this program knows 6; install the newer"));
+		strstr(err.message, "has version 8, this program knows 7; install the newer"));
 	set_version(w, -1);
 	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
 			 -E_UNAVAILABLE);
@@ -257,7 +257,8 @@ static void ses_8_the_tables_have_the_agreed_columns(void **state)
 		{"sessions", "id,agent_id,owner_uid,state,created_us,last_activity_us,ended_us,"
 			     "workspace,policy_name,policy_version,cwd,env,config,walls,failure,"
 			     "command_count,file_ops,net_ops,bytes_read,bytes_written,capped,"
-			     "created_boot_us,active_boot_us"},
+			     "created_boot_us,active_boot_us,home"},
+		{"homes", "id,agent_id,workspace,policy_name,used_us,bytes"},
 		{"policies", "version,name,snapshot"},
 		{"commands",
 		 "agent_id,id,session_id,state,idempotency_key,body_hash,request,result,created_us,"
@@ -371,7 +372,7 @@ static void cfg_1_version_2_is_migrated_and_its_rings_go_on(void **state)
 	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	world_open(w);
-	assert_int_equal(world_number(w, "PRAGMA user_version"), 6);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), 7);
 	assert_int_equal(
 		world_number(w, "SELECT count(*) FROM sqlite_master WHERE name='events_ring'"), 0);
 	assert_int_equal(world_number(w, "SELECT count(*) FROM rings"), 2);
@@ -412,9 +413,11 @@ static void evt_4_events_of_version_5_are_found_by_the_decision_of_their_rule(vo
 	world_commit(w);
 	store_close(w->store);
 	world_number(w, "ALTER TABLE events DROP COLUMN policy_decision");
+	world_number(w, "DROP TABLE homes");
+	world_number(w, "ALTER TABLE sessions DROP COLUMN home");
 	world_number(w, "PRAGMA user_version=5");
 	world_open(w);
-	assert_int_equal(world_number(w, "PRAGMA user_version"), 6);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), 7);
 	/* The others keep their place on the disk. */
 	assert_int_equal(world_number(w, "SELECT count(policy_decision) FROM events"), 3);
 	world_assert_chain(w, 5);

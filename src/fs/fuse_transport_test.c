@@ -567,13 +567,15 @@ static void fil_7_the_kernel_forgets_a_name_and_data(void **state)
 	end();
 }
 
-static int open_as_user(const void *arg)
+static int open_without_device(const void *arg)
 {
 	struct fs_transport_setup s = {.handle = handle};
 	struct err err = {0};
-	int mount = -1;
+	int made = -1;
 
-	return fs_transport_open(&s, &mount, &transport, &err) == -E_ENFORCEMENT && mount == -1 &&
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/dev", "tmpfs", 0, NULL) < 0)
+		return 100;
+	return fs_transport_open(&s, &made, &transport, &err) == -E_ENFORCEMENT && made == -1 &&
 			       strstr(err.message, "/dev/fuse") != NULL
 		       ? 0
 		       : 1;
@@ -581,11 +583,7 @@ static int open_as_user(const void *arg)
 
 static void fil_7_without_the_device_the_error_says_what_to_do(void **state)
 {
-	struct stat st;
-
-	if (stat("/dev/fuse", &st) == 0 && (st.st_mode & S_IWOTH) != 0)
-		skip();
-	assert_int_equal(kid_run(open_as_user, NULL, true), 0);
+	assert_int_equal(kid_run(open_without_device, NULL, false), 0);
 }
 
 static int put(const char *path, const char *text)

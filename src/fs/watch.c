@@ -657,6 +657,9 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	w.size = 0;
 	w.at.set = 0;
 	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);
+	/* What agentsh changes, it changes for a command: see exec/attributes.h. */
+	if (w.kind == FS_ACTOR_OWN && (w.need.ops & WATCH_CHANGES) != 0)
+		w.kind = FS_ACTOR_UNKNOWN;
 	result = run_watched(fs, q, &w, r, run);
 	if (w.kind != FS_ACTOR_OWN)
 		settle(fs, q, &w, result);

@@ -3,8 +3,9 @@
 #include "launcher/testkit/rig_testkit.h"
 #include <inttypes.h>
 
-#define LEFT "0badcafe-1"
-#define USED "0badcafe-2"
+/* No number of the clock begins like these. */
+#define LEFT "0badcafe-01"
+#define USED "0badcafe-02"
 #define PLAIN "plain" /* no number */
 
 static int setup(void **state)

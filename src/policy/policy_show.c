@@ -100,9 +100,9 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out)
 {
 	static const char *const remedy[POLICY_RULE_CLASSES] = {
-		[OP_FILE] = "nothing decides on single files yet, only a place that is denied as a "
-			    "whole is shut; keep files away from sessions by "
-			    "filesystem.blocked_paths of the server's configuration",
+		[OP_FILE] = "without monitoring.mode: fuse nothing decides on single files, only a "
+			    "place that is denied as a whole is shut; "
+			    "filesystem.blocked_paths keeps files away from sessions, too",
 		[OP_NET] = "nothing decides on connections yet; what a session can reach stands in "
 			   "its wall report",
 	};

@@ -6,6 +6,13 @@
 #include "session/session_policies.h"
 #include "session/session_state.h"
 
+static bool enforces_files(const struct session *s)
+{
+	const enum wall_state state = s->walls.wall[WALL_file_rules].state;
+
+	return state == WALL_UP || state == WALL_PARTIAL;
+}
+
 static void format_policy(struct session *s, struct jw *w)
 {
 	const struct policy *p = session_policy(s);
@@ -17,7 +24,8 @@ static void format_policy(struct session *s, struct jw *w)
 	for (size_t i = 0; p != NULL && i < ARRAY_LEN(classes); i++) {
 		cleanup_buf struct buf text = {0};
 
-		policy_unenforced(p, classes[i], &text);
+		if (classes[i] != OP_FILE || !enforces_files(s))
+			policy_unenforced(p, classes[i], &text);
 		if (text.len > 0)
 			strv_add(&unenforced, text.data);
 	}

@@ -18,7 +18,9 @@ def operations(answer, kind="file_operations", **wanted):
 
 def test_fil_2_an_event_has_its_file_and_its_command(fuse_server):
     s = fuse_server.session()
-    a = s.script("printf 'print(1)\\n' > a.py; cat a.py; mv a.py b.py; rm b.py; mkdir d; rmdir d; ln -s x l; readlink l")
+    a = s.script(
+        "printf 'print(1)\\n' > a.py; cat a.py; mv a.py b.py; rm b.py; mkdir d; rmdir d; ln -s x l; readlink l"
+    )
     assert a["result"]["exit_code"] == 0
     types = {e["type"] for e in a["events"]["file_operations"]}
     assert {
@@ -49,7 +51,9 @@ def test_fil_2_an_event_has_its_file_and_its_command(fuse_server):
     assert read["operation"]["bytes"] == 9 and read["metadata"]["file_type"] == "text/x-python"
     a = s.script("head -c 3145728 /dev/zero > big; cat big > /dev/null; printf x >> big; printf xy > big")
     assert (a["resources"]["disk_write_mb"], a["resources"]["disk_read_mb"]) == (3, 3)
-    sizes = [tuple(e["metadata"][f"file_size_{w}"] for w in ("before", "after")) for e in operations(a, type="file_write")]
+    sizes = [
+        tuple(e["metadata"][f"file_size_{w}"] for w in ("before", "after")) for e in operations(a, type="file_write")
+    ]
     assert sizes == [(0, 3145728), (3145728, 3145729), (3145729, 2)]
 
 
@@ -121,12 +125,18 @@ def metric(server, name):
 def test_obs_1_metrics_count_file_operations(fuse_server):
     s = fuse_server.session()
     made = 'agentsh_file_operations_total{kind="dir_create",decision="allow"}'
-    names = ("agentsh_fuse_requests_total", "agentsh_fuse_request_microseconds_total", "agentsh_fuse_cache_hits_total")
+    names = (
+        "agentsh_fuse_requests_total",
+        "agentsh_fuse_request_microseconds_total",
+        "agentsh_fuse_cache_hits_total",
+    )
     s.script("mkdir a b c; ls a")
     assert metric(fuse_server, made) == 3
     before = {n: metric(fuse_server, n) for n in names}
     assert all(before.values()), before
-    s.script("flock l sh -c 'flock l2 true'; mkdir a/b; ls a/b; perl -e 'for (1..9) { open F, \"<\", \"l\"; close F }'")
+    s.script(
+        "flock l sh -c 'flock l2 true'; mkdir a/b; ls a/b; perl -e 'for (1..9) { open F, \"<\", \"l\"; close F }'"
+    )
     assert all(metric(fuse_server, n) > before[n] for n in names)
     assert metric(fuse_server, "agentsh_events_folded_total") > 0
     assert metric(fuse_server, made) == 4

@@ -64,11 +64,11 @@ def is_mounted(device):
 
 def test_fil_1_the_workspace_is_served(fuse_server):
     s = fuse_server.session()
-    (s.workspace / "in").write_text("from the host\n")
-    os.chown(s.workspace / "in", fuse_server.uid, fuse_server.uid)
-    assert s.out("cat in") == "from the host\n"
+    (s.workspace / "given").write_text("from the host\n")
+    os.chown(s.workspace / "given", fuse_server.uid, fuse_server.uid)
+    assert s.out("cat given") == "from the host\n"
     assert s.out("printf '#!/bin/sh\\necho ran' > x; chmod 755 x; ./x; cp x y; mv y z; mkdir -p a/b; ls") == (
-        "ran\na\nin\nx\nz\n"
+        "ran\na\ngiven\nx\nz\n"
     )
     made = s.workspace / "z"
     assert made.read_text() == "#!/bin/sh\necho ran"
@@ -179,6 +179,46 @@ def test_ses_1_the_file_server_ends_with_the_session(fuse_server):
     s.destroy()
     wait_for(lambda: not harness.alive(pid), "the file server ends")
     assert "the process fails" not in fuse_server.log_text()
+
+
+RULES = """
+version: 1
+name: rules
+default: {files: allow, network: deny, commands: allow}
+file_rules:
+  - {name: kept, paths: ["${WORKSPACE}/kept", "${WORKSPACE}/kept/**"], operations: [chmod, write, delete], decision: deny}
+  - {name: secret, paths: ["${WORKSPACE}/secret/**"], operations: ["*"], decision: deny}
+  - {name: hidden, paths: ["${WORKSPACE}/hidden"], operations: ["*"], decision: deny, hide: true}
+"""
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID], ids=["root", "user"])
+def test_fil_3_a_session_obeys_the_rules_of_its_policy(new_server, uid):
+    server = new_server(uid=uid, config=FUSE, start=False)
+    rules = server.dir / "policies"
+    rules.mkdir(mode=0o755)
+    (rules / "rules.yaml").write_text(RULES)
+    os.chown(rules, uid, uid)
+    os.chown(rules / "rules.yaml", uid, uid)
+    server.merge(server.config, {"policies": {"dir": str(rules), "default": "rules"}})
+    server.start()
+    s = server.session()
+    for name in ("kept", "open", "secret", "hidden"):
+        (s.workspace / name).mkdir()
+        os.chown(s.workspace / name, uid, uid)
+    (s.workspace / "secret" / "key").write_text("x")
+    done = s.script("chmod 2755 open && stat -c %a open; chmod 755 kept; cat secret/key; ls; cd hidden")
+    assert done["result"]["stdout"] == "2755\nkept\nopen\nsecret\n"
+    assert "hidden" not in done["result"]["stdout"] and done["result"]["stderr"].count("Permission denied") == 2
+    blocked = {(e["type"], e["path"], e["policy"]["rule"]) for e in done["events"]["blocked_operations"]}
+    assert ("file_open", "/workspace/secret/key", "secret") in blocked
+    assert any(path == "/workspace/kept" and rule == "kept" for _, path, rule in blocked)
+    # The warden makes this call for the command: the rules hold for it, too.
+    done = s.script("chmod 2755 kept")
+    assert done["result"]["exit_code"] == 1 and "Permission denied" in done["result"]["stderr"]
+    assert (s.workspace / "kept").stat().st_mode & 0o7777 == 0o755
+    assert {w["wall"]: w["state"] for w in done["enforcement"]}["file_rules"] == "partial"
+    assert s.record["policy"]["unenforced"] == []
 
 
 def test_cfg_1_monitoring_mode(new_server):

@@ -202,7 +202,9 @@ def test_sbx_6_a_link_in_a_home_is_no_mount_point(new_server, uid):
     try:
         ws.mkdir(parents=True)
         os.chown(ws, uid, uid)
-        assert use(server, f'ln -s /tmp "$HOME/{ws.name}" 2>/dev/null; echo x > "$HOME/y"; cat "$HOME/y"', ws) == "x\n"
+        assert (
+            use(server, f'ln -s /tmp "$HOME/{ws.name}" 2>/dev/null; echo x > "$HOME/y"; cat "$HOME/y"', ws) == "x\n"
+        )
         session = server.session(workspace=str(ws))
         assert session.out(f'ls -A "$HOME"; echo in > {ws}/made') == f"{ws.name}\n"
         assert (ws / "made").read_text() == "in\n" and caches(server) == []
