@@ -126,29 +126,26 @@ static void wake(void *listener)
 	listener_wake(listener);
 }
 
-/* The walk needs not read it again. The case keeps the path, for the event of a refusal. */
-static void lend_call(struct exec_case *k, struct exec_case *to)
-{
-	to->was_read = true;
-	to->pid = k->pid;
-	to->ppid = k->ppid;
-	to->cwd = take(k->cwd);
-	to->args = k->args;
-	k->args = (struct args){0};
-	to->image.op.exec.path = to->path = k->path;
-	k->image.op.exec.path = k->path = mem_strdup(to->path);
-}
-
 bool walks_start(struct exec_control *c, struct exec_case *k, bool target)
 {
 	struct exec_walk *w = mem_new(struct exec_walk);
 	const struct walk_job job = {run, drop, w, wake, c->listener};
+	struct exec_case *to;
 
 	w->programs = exec_looker_lend(c->programs);
-	w->found = exec_case_new(c, &k->notif, CASE_READ);
+	w->found = to = exec_case_new(c, &k->notif, CASE_READ);
 	w->target = target ? mem_strdup(k->gate.verdict.target) : NULL;
-	if (!target && k->was_read)
-		lend_call(k, w->found);
+	/* The walk needs not read it again. The case keeps the path, for the event of a refusal. */
+	if (!target && k->was_read) {
+		to->was_read = true;
+		to->pid = k->pid;
+		to->ppid = k->ppid;
+		to->cwd = take(k->cwd);
+		to->args = k->args;
+		k->args = (struct args){0};
+		to->image.op.exec.path = to->path = k->path;
+		k->image.op.exec.path = k->path = mem_strdup(to->path);
+	}
 	k->walk_us = clock_mono_us(&clock_system);
 	w->walk = walk_start(c->setup.walker, &job);
 	if (w->walk == NULL)
@@ -156,17 +153,6 @@ bool walks_start(struct exec_control *c, struct exec_case *k, bool target)
 	k->walk = w;
 	k->state = CASE_WALKING;
 	return true;
-}
-
-/* What was decided stays: the caller's memory may have changed since. The target's argv is not
- * looked at, and its strings belong to the walk. */
-static void take_target(struct exec_case *k, struct exec_case *found)
-{
-	image_done(&k->target);
-	k->target = found->target;
-	found->target = (struct image){.fd = -1};
-	free(take(k->target.argv));
-	k->target.op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
 }
 
 static void take_exec(struct exec_case *k, struct exec_case *found)
@@ -195,10 +181,17 @@ bool walks_take(struct exec_control *c, struct exec_case *k, int *r, bool *targe
 	k->walk = NULL;
 	*target = w->target != NULL;
 	*r = w->result;
-	if (!*target)
+	if (!*target) {
 		take_exec(k, w->found);
-	else if (*r == 0)
-		take_target(k, w->found);
+	} else if (*r == 0) {
+		/* What was decided stays: the caller's memory may have changed since. The target's
+		 * argv is not looked at, and its strings belong to the walk. */
+		image_done(&k->target);
+		k->target = w->found->target;
+		w->found->target = (struct image){.fd = -1};
+		free(take(k->target.argv));
+		k->target.op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
+	}
 	exec_looker_return(c->programs, take(w->programs));
 	drop(w);
 	return true;

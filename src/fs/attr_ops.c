@@ -9,18 +9,17 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
-static int stat_handle(const struct fs_handle *h, struct statx *st)
-{
-	return statx(h->fd, "", AT_EMPTY_PATH, BACKING_STATX, st) < 0 ? -errno : 0;
-}
-
 int op_getattr(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_getattr_in *in = q->arg;
 	struct fs_handle *h = in->getattr_flags & FUSE_GETATTR_FH ? handle_get(fs, in->fh) : NULL;
 	struct statx st;
-	int result = h != NULL ? stat_handle(h, &st) : backing_stat(fs, q->node, &st);
+	int result = 0;
 
+	if (h == NULL)
+		result = backing_stat(fs, q->node, &st);
+	else if (statx(h->fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
+		result = -errno;
 	if (result == 0)
 		fs_answer_attributes(fs, &st, r);
 	return result;

@@ -251,34 +251,29 @@ static void serve_queue(void *arg, unsigned queue, const void *bytes, size_t len
 		r->error = EIO;
 }
 
-/* FORGETs come in numbers and do not hurry; each would wake the reader. */
-static void wait_lazily(struct fs_transport *t)
-{
-	struct pollfd p = {.fd = t->fd, .events = POLLIN};
-	const struct timespec later = {.tv_nsec = LATER_NS};
-
-	if (poll(&p, 1, -1) == 1 && p.revents == POLLIN)
-		nanosleep(&later, NULL);
-}
-
 /* 0: the mount is gone, or stop was called. */
 static int serve(struct worker *w)
 {
 	struct fs_transport *t = w->t;
+	struct pollfd p = {.fd = t->fd, .events = POLLIN};
+	const struct timespec later = {.tv_nsec = LATER_NS};
 	ssize_t n;
 	int r = 0;
 
 	atomic_store(&w->tid, gettid());
 	while (r == 0 && !atomic_load(&t->stopped)) {
 		n = read(t->fd, w->request, REQUEST_ROOM);
-		if (n >= 0)
+		if (n >= 0) {
 			r = serve_one(w, (size_t)n);
-		else if (errno == ENODEV)
+		} else if (errno == ENODEV) {
 			break;
-		else if (errno == EAGAIN && atomic_load(&t->lazy))
-			wait_lazily(t);
-		else if (errno != EINTR && errno != ENOENT && errno != EAGAIN)
+		} else if (errno == EAGAIN && atomic_load(&t->lazy)) {
+			/* FORGETs come in numbers and do not hurry; each would wake the reader */
+			if (poll(&p, 1, -1) == 1 && p.revents == POLLIN)
+				nanosleep(&later, NULL);
+		} else if (errno != EINTR && errno != ENOENT && errno != EAGAIN) {
 			r = -errno;
+		}
 	}
 	atomic_store(&w->tid, 0);
 	if (atomic_load(&t->stopped))
@@ -417,27 +412,16 @@ static int make_mount(const struct fs_transport_setup *s, int dev, int *out, str
 	return 0;
 }
 
-/* The kernel offers io_uring. It holds all requests back until every queue has an entry, so that
- * the rings are made before the flag is taken. */
-static void make_rings(struct fs_transport *t, const struct fuse_init_in *in)
-{
-	const struct fuse_uring_setup s = {.serve = serve_queue, .arg = t, .device = t->fd};
-	const uint64_t offered = (uint64_t)in->flags2 << 32;
-
-	if (t->setup.uring && (in->flags & FUSE_INIT_EXT) != 0 &&
-	    (offered & FUSE_OVER_IO_URING) != 0 && t->uring == NULL &&
-	    fuse_uring_new(&s, &t->uring) == 0)
-		t->setup.wanted.also |= FUSE_OVER_IO_URING;
-}
-
 /* The kernel has queued INIT when the mount is made; nothing else comes before its answer. */
 static int greet(struct fs_transport *t, struct err *err)
 {
+	const struct fuse_uring_setup s = {.serve = serve_queue, .arg = t, .device = t->fd};
 	uint8_t *request = t->workers[0].request;
 
 	for (int i = 0; t->features.minor == 0 && i < INIT_TRIES; i++) {
 		struct fs_init_out out;
 		struct fs_reply r = {.out = &out, .len = sizeof(out)};
+		const struct fuse_init_in *in;
 		struct fs_request q;
 		ssize_t n;
 		int sent;
@@ -450,8 +434,14 @@ static int greet(struct fs_transport *t, struct err *err)
 		if (fs_request_parse(request, (size_t)n, 0, &q) < 0 || q.opcode != FUSE_INIT)
 			return err_set(err, E_ENFORCEMENT, "fuse",
 				       "the kernel's first request is not INIT, or is malformed");
-		make_rings(t, q.arg);
-		if (fs_negotiate(q.arg, &t->setup.wanted, &out, &t->features, err) < 0)
+		in = q.arg;
+		/* The kernel offers io_uring. It holds all requests back until every queue has an
+		 * entry, so that the rings are made before the flag is taken. */
+		if (t->setup.uring && (in->flags & FUSE_INIT_EXT) != 0 &&
+		    ((uint64_t)in->flags2 << 32 & FUSE_OVER_IO_URING) != 0 && t->uring == NULL &&
+		    fuse_uring_new(&s, &t->uring) == 0)
+			t->setup.wanted.also |= FUSE_OVER_IO_URING;
+		if (fs_negotiate(in, &t->setup.wanted, &out, &t->features, err) < 0)
 			return -E_ENFORCEMENT;
 		if ((sent = fs_transport_answer(t, q.unique, &r)) < 0) {
 			errno = -sent;

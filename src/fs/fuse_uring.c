@@ -105,26 +105,21 @@ static void close_ring(struct uring_queue *q)
 	q->ring = -1;
 }
 
-/* A ring makes system calls that no seccomp filter sees: this one makes two kinds. */
-static int restrict_ring(int ring)
+static int make_ring(struct uring_queue *q)
 {
-	struct io_uring_restriction r[] = {
+	/* A ring makes system calls that no seccomp filter sees: this one makes two kinds. */
+	struct io_uring_restriction only[] = {
 		{.opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = IORING_OP_URING_CMD},
 		{.opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = IORING_OP_POLL_ADD},
 	};
-
-	return (int)syscall(SYS_io_uring_register, ring, IORING_REGISTER_RESTRICTIONS, r,
-			    ARRAY_LEN(r));
-}
-
-static int make_ring(struct uring_queue *q)
-{
 	struct io_uring_params p = {.flags = RING_FLAGS};
 	uint32_t *order;
 
 	q->ring = (int)syscall(SYS_io_uring_setup, RING_ROOM, &p);
 	q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (q->ring < 0 || q->wake < 0 || restrict_ring(q->ring) < 0)
+	if (q->ring < 0 || q->wake < 0 ||
+	    syscall(SYS_io_uring_register, q->ring, IORING_REGISTER_RESTRICTIONS, only,
+		    ARRAY_LEN(only)) < 0)
 		return -errno;
 	q->sq_len = p.sq_off.array + p.sq_entries * sizeof(uint32_t);
 	q->sq_mask = p.sq_entries - 1;
@@ -352,16 +347,6 @@ static void commit_answered(struct uring_queue *q)
 
 /* ---- the thread of a queue ---- */
 
-static void pin(unsigned cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	/* A CPU that is not there now, or not for us: its queue is seldom used. */
-	(void)sched_setaffinity(0, sizeof(one), &one);
-}
-
 /* False: an entry came back without a request. */
 static bool complete(struct uring_queue *q, const struct io_uring_cqe *c)
 {
@@ -397,17 +382,15 @@ static void complete_all(struct uring_queue *q)
 	}
 }
 
-static bool is_empty(const struct uring_queue *q)
-{
-	return atomic_load_explicit(q->cq_head, memory_order_relaxed) ==
-	       atomic_load_explicit(q->cq_tail, memory_order_acquire);
-}
-
 int fuse_uring_run(struct fuse_uring *u, unsigned queue)
 {
 	struct uring_queue *q = &u->queue[queue];
+	cpu_set_t one;
 
-	pin(queue);
+	CPU_ZERO(&one);
+	CPU_SET(queue, &one);
+	/* A CPU that is not there now, or not for us: its queue is seldom used. */
+	(void)sched_setaffinity(0, sizeof(one), &one);
 	if (syscall(SYS_io_uring_register, q->ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0) {
 		atomic_store(&u->failed, -errno);
 		fuse_uring_stop(u);
@@ -420,7 +403,8 @@ int fuse_uring_run(struct fuse_uring *u, unsigned queue)
 
 		q->committed = false;
 		enter(q, q->may_wait ? 0 : 1);
-		if (q->may_wait && is_empty(q)) {
+		if (q->may_wait && atomic_load_explicit(q->cq_head, memory_order_relaxed) ==
+					   atomic_load_explicit(q->cq_tail, memory_order_acquire)) {
 			if (committed)
 				q->may_wait = false;
 			else

@@ -11,58 +11,21 @@
  * see docs/architecture/fs.md. */
 #define CACHED_MAX 65536
 
-static bool is_read_only(const struct fs_opened *o)
-{
-	return (o->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY;
-}
-
-static bool suits_passthrough(struct fs *fs, const struct fs_opened *o)
-{
-	struct stat st;
-
-	return fs->passthrough && !(o->flags & O_DIRECTORY) &&
-	       (!is_read_only(o) || (fstat(o->fd, &st) == 0 && st.st_size > CACHED_MAX));
-}
-
-/* Closing any descriptor of a file ends the POSIX locks of the process, and FLUSH tells of it. The
- * kernel need not send it where locks are not to be expected: see docs/architecture/fs.md. */
-static bool needs_flush(struct fs *fs, uint64_t node, const struct fs_opened *o)
-{
-	const bool made = o->made && (o->flags & O_ACCMODE) == O_WRONLY && !fs->remote;
-
-	return !(is_read_only(o) || made) || locks_held(fs, node);
-}
-
-/* CAP_SYS_ADMIN is effective only meanwhile. */
-static int open_id(struct fs *fs, int fd)
-{
-	const bool raised = caller_set_effective(CAP_SYS_ADMIN, true);
-	const int id = fs_transport_backing_open(fs->transport, fd);
-
-	if (raised)
-		caller_set_effective(CAP_SYS_ADMIN, false);
-	return id;
-}
-
-static void close_id(struct fs *fs, int id)
-{
-	const bool raised = caller_set_effective(CAP_SYS_ADMIN, true);
-
-	fs_transport_backing_close(fs->transport, id);
-	if (raised)
-		caller_set_effective(CAP_SYS_ADMIN, false);
-}
-
 /* With the lock. All open handles of a node are passed through by one backing id, or none is: the
  * kernel answers EIO otherwise. */
 static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
 {
+	bool raised;
 	int id;
 
 	if (h->next != NULL) {
 		h->backing_id = h->next->backing_id;
 	} else if (suits) {
-		id = open_id(fs, h->fd);
+		/* effective only meanwhile */
+		raised = caller_set_effective(CAP_SYS_ADMIN, true);
+		id = fs_transport_backing_open(fs->transport, h->fd);
+		if (raised)
+			caller_set_effective(CAP_SYS_ADMIN, false);
 		if (id > 0)
 			h->backing_id = id;
 		else if (id == -EPERM)
@@ -72,12 +35,20 @@ static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
 
 int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct fs_open_out *out)
 {
-	const bool suits = suits_passthrough(fs, o), flush = needs_flush(fs, node, o);
+	const bool reads = (o->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY;
+	const bool made = o->made && (o->flags & O_ACCMODE) == O_WRONLY && !fs->remote;
+	/* Closing any descriptor of a file ends the POSIX locks of the process, and FLUSH tells of
+	 * it. The kernel need not send it where locks are not to be expected: see
+	 * docs/architecture/fs.md. */
+	const bool flush = !(reads || made) || locks_held(fs, node);
 	struct fs_handle *h = mem_new(struct fs_handle);
+	bool suits, twin;
 	struct node *n;
-	bool twin;
+	struct stat st;
 	size_t i;
 
+	suits = fs->passthrough && !(o->flags & O_DIRECTORY) &&
+		(!reads || (fstat(o->fd, &st) == 0 && st.st_size > CACHED_MAX));
 	h->fd = o->fd;
 	h->executed = o->executed;
 	pthread_mutex_init(&h->reading, NULL);
@@ -140,6 +111,7 @@ int handle_release(struct fs *fs, uint64_t fh)
 {
 	struct fs_handle *h = handle_get(fs, fh), **at;
 	int unused_id;
+	bool raised;
 
 	if (h == NULL)
 		return -EBADF;
@@ -156,8 +128,12 @@ int handle_release(struct fs *fs, uint64_t fh)
 		fs->handle_hint = fh - 1;
 	pthread_mutex_unlock(&fs->lock);
 	close(h->fd);
-	if (unused_id > 0)
-		close_id(fs, unused_id);
+	if (unused_id > 0) {
+		raised = caller_set_effective(CAP_SYS_ADMIN, true);
+		fs_transport_backing_close(fs->transport, unused_id);
+		if (raised)
+			caller_set_effective(CAP_SYS_ADMIN, false);
+	}
 	pthread_mutex_destroy(&h->reading);
 	free(h->entries);
 	free(h->file);

@@ -85,12 +85,6 @@ static struct flock flock_of(const struct held_range *h)
 			      .l_len = h->end < INT64_MAX ? (off_t)(h->end - h->start + 1) : 0};
 }
 
-static bool conflict(const struct held_range *a, const struct held_range *b)
-{
-	return a->start <= b->end && b->start <= a->end &&
-	       (a->type == F_WRLCK || b->type == F_WRLCK);
-}
-
 /* The owner has the range with this type from now on. */
 static void note_range(struct lock_owner *o, struct held_range now)
 {
@@ -119,11 +113,16 @@ static void note_range(struct lock_owner *o, struct held_range now)
 	o->nheld = n;
 }
 
+/* Something that does not go together with the range. */
 static bool holds(const struct lock_owner *o, const struct held_range *range)
 {
-	for (size_t i = 0; i < o->nheld; i++)
-		if (conflict(&o->held[i], range))
+	for (size_t i = 0; i < o->nheld; i++) {
+		const struct held_range *h = &o->held[i];
+
+		if (h->start <= range->end && range->start <= h->end &&
+		    (h->type == F_WRLCK || range->type == F_WRLCK))
 			return true;
+	}
 	return false;
 }
 
@@ -282,18 +281,6 @@ static struct held_range range_of(const struct fuse_file_lock *lk)
 				   (short)lk->type};
 }
 
-/* The pid of the other owner in the mount that has the range; 0: none. */
-static uint32_t pid_of_holder(struct lock_table *l, const struct lock_owner *mine,
-			      const struct held_range *range)
-{
-	const struct lock_owner *o;
-
-	LIST_FOREACH (o, &l->owners, link)
-		if (o->node == mine->node && o != mine && holds(o, range))
-			return o->pid;
-	return 0;
-}
-
 int op_getlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_lk_in *in = q->arg;
@@ -301,7 +288,7 @@ int op_getlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	struct fs_handle *h = handle_get(fs, in->fh);
 	struct held_range range = range_of(&in->lk);
 	struct flock f = flock_of(&range);
-	struct lock_owner *o;
+	struct lock_owner *o, *other;
 	int result;
 
 	if (h == NULL)
@@ -316,9 +303,13 @@ int op_getlk(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		out->lk.type = (uint32_t)f.l_type;
 		range = range_of(&out->lk);
 		range.type = F_WRLCK; /* it meets a lock of any type */
-		if (f.l_type != F_UNLCK)
-			out->lk.pid = f.l_pid > 0 ? (uint32_t)f.l_pid
-						  : pid_of_holder(fs->locks, o, &range);
+		LIST_FOREACH (other, &fs->locks->owners, link)
+			if (other != o && other->node == o->node && holds(other, &range))
+				break;
+		if (f.l_type != F_UNLCK && f.l_pid > 0)
+			out->lk.pid = (uint32_t)f.l_pid;
+		else if (f.l_type != F_UNLCK && other != NULL)
+			out->lk.pid = other->pid;
 		put_owner(o);
 	}
 	pthread_mutex_unlock(&fs->locks->lock);

@@ -445,26 +445,19 @@ bool node_has_twin(const struct node_table *t, const struct node *n)
 	return false;
 }
 
-/* The node of the object that has this name and no other one, whatever its set is. */
-static struct node *find_only_name(struct node_table *t, struct node *parent, const char *name,
-				   const struct node_key *key)
-{
-	struct node *n = name != NULL ? node_child(t, parent, name) : NULL;
-
-	return n != NULL && n->hashed && n->names->next == NULL && n->ino == key->ino &&
-			       n->device == device_index(t, key->dev) && n->birth == key->birth &&
-			       n->directory == key->directory
-		       ? n
-		       : NULL;
-}
-
 struct node *node_look_up(struct node_table *t, struct node *parent, const char *name,
 			  const struct node_key *key)
 {
 	struct node *n = find_key(t, key);
 
-	if (n == NULL)
-		n = find_only_name(t, parent, name, key);
+	if (n == NULL && name != NULL) {
+		/* the object that has this name and no other one, whatever its set is */
+		n = node_child(t, parent, name);
+		if (n != NULL && (!n->hashed || n->names->next != NULL || n->ino != key->ino ||
+				  n->device != device_index(t, key->dev) ||
+				  n->birth != key->birth || n->directory != key->directory))
+			n = NULL;
+	}
 	if (n == NULL)
 		n = new_node(t, key);
 	n->set = key->set;

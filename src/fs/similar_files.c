@@ -28,14 +28,6 @@ static DIR *open_beneath(int root, const char *path)
 	return d;
 }
 
-/* "missing.txt" and "missing-backup.txt": one begins with all of the other but its ending. */
-static bool same_stem(const char *a, const char *b)
-{
-	const size_t na = strcspn(a, "."), nb = strcspn(b, "."), n = na < nb ? na : nb;
-
-	return n >= STEM_MIN && strncasecmp(a, b, n) == 0;
-}
-
 static void add(const char *dir, const char *name, struct strv *out)
 {
 	cleanup_free char *path = mem_printf("%s/%s", dir, name);
@@ -68,8 +60,13 @@ void fs_similar(struct fs *fs, const char *path, struct strv *out)
 	near = names.n > 0 ? yaml_suggest(slash + 1, (const char *const *)names.v) : NULL;
 	if (near != NULL)
 		add(dir, near, out);
-	for (size_t i = 0; i < names.n; i++)
-		if (same_stem(slash + 1, names.v[i]))
+	/* "missing.txt", "missing-backup.txt": one begins with all of the other but its ending */
+	for (size_t i = 0; i < names.n; i++) {
+		const size_t na = strcspn(slash + 1, "."), nb = strcspn(names.v[i], ".");
+		const size_t stem = na < nb ? na : nb;
+
+		if (stem >= STEM_MIN && strncasecmp(slash + 1, names.v[i], stem) == 0)
 			add(dir, names.v[i], out);
+	}
 	strv_done(&names);
 }

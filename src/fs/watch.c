@@ -228,21 +228,6 @@ static int refuse(struct watched *w, const struct watch_place *p, const char *ru
 	return -error;
 }
 
-/* Where the file system itself denies; 0: it does not. */
-static int ask_own(struct watched *w, const struct watch_place *p, unsigned ops)
-{
-	if (p->error == -ENOENT && ops & p->set)
-		return refuse(w, p, "file-control", "its last name did not allow it", EACCES);
-	if (p->set & SET_TOO_LONG)
-		return refuse(w, p, "file-control", "the path is too long to be decided", EACCES);
-	if (p->set & SET_BLOCKED)
-		return refuse(w, p, "filesystem.blocked_paths", "this path is blocked", EACCES);
-	if (p->set & SET_READ_ONLY && ops & WATCH_CHANGES)
-		return refuse(w, p, "filesystem.read_only_passthrough_paths",
-			      "this path is read-only", EROFS);
-	return 0;
-}
-
 /* The verdict of the event is that of the operation that is denied, else of one that is to be
  * logged, else of the main one. makes: the name is to be made. */
 static int ask_at(const struct fs_watch *watch, struct watched *w, const struct watch_place *p,
@@ -252,10 +237,17 @@ static int ask_at(const struct fs_watch *watch, struct watched *w, const struct 
 	unsigned denied = ops & p->set & POLICY_FILE_ALL;
 	struct gate_case first = w->k;
 	bool found = false;
-	int r = ask_own(w, p, ops);
 
-	if (r < 0)
-		return r;
+	/* where the file system itself denies */
+	if (p->error == -ENOENT && ops & p->set)
+		return refuse(w, p, "file-control", "its last name did not allow it", EACCES);
+	if (p->set & SET_TOO_LONG)
+		return refuse(w, p, "file-control", "the path is too long to be decided", EACCES);
+	if (p->set & SET_BLOCKED)
+		return refuse(w, p, "filesystem.blocked_paths", "this path is blocked", EACCES);
+	if (p->set & SET_READ_ONLY && ops & WATCH_CHANGES)
+		return refuse(w, p, "filesystem.read_only_passthrough_paths",
+			      "this path is read-only", EROFS);
 	if (hidden && denied == 0)
 		denied = WATCH_OP(stat);
 	for (unsigned i = 0; i <= OP_FILES; i++) {
@@ -277,18 +269,6 @@ static int ask_at(const struct fs_watch *watch, struct watched *w, const struct 
 	if (found)
 		w->k = first;
 	return 0;
-}
-
-static const char *second_name(const struct fs_request *q)
-{
-	return q->opcode == FUSE_LINK ? q->name[0] : q->name[1];
-}
-
-static uint64_t second_parent(const struct fs_request *q)
-{
-	return q->opcode == FUSE_LINK	   ? q->node
-	       : q->opcode == FUSE_RENAME2 ? ((const struct fuse_rename2_in *)q->arg)->newdir
-					   : ((const struct fuse_rename_in *)q->arg)->newdir;
 }
 
 static bool listed_below(const struct strv *list, const char *dir)
@@ -318,16 +298,21 @@ static int compare(const struct fs_watch *watch, struct watched *w, const struct
 
 static int ask_two(struct fs *fs, const struct fs_request *q, struct watched *w)
 {
-	const bool exchange = q->opcode == FUSE_RENAME2 &&
-			      ((const struct fuse_rename2_in *)q->arg)->flags & RENAME_EXCHANGE;
+	const struct fuse_link_in *link = q->arg;
+	const struct fuse_rename2_in *move = q->arg; /* begins like fuse_rename_in */
+	const bool exchange = q->opcode == FUSE_RENAME2 && move->flags & RENAME_EXCHANGE;
 	unsigned to_ops = w->need.to_ops;
 	int r;
 
-	r = q->opcode == FUSE_LINK
-		    ? locate(fs, ((const struct fuse_link_in *)q->arg)->oldnodeid, NULL, &w->at)
-		    : locate(fs, q->node, q->name[0], &w->at);
-	if (r == 0)
-		r = locate(fs, second_parent(q), second_name(q), &w->to);
+	if (q->opcode == FUSE_LINK) {
+		r = locate(fs, link->oldnodeid, NULL, &w->at);
+		if (r == 0)
+			r = locate(fs, q->node, q->name[0], &w->to);
+	} else {
+		r = locate(fs, q->node, q->name[0], &w->at);
+		if (r == 0)
+			r = locate(fs, move->newdir, q->name[1], &w->to);
+	}
 	if (r < 0)
 		return r;
 	if (exchange)
@@ -342,16 +327,6 @@ static int ask_two(struct fs *fs, const struct fs_request *q, struct watched *w)
 	if (r == 0 && exchange)
 		r = compare(fs->watch, w, &w->to, &w->at);
 	return r;
-}
-
-/* What is above the limit is refused if it would be an event; the rest is not counted either. */
-static int ask_tally(const struct fs_watch *watch, struct watched *w)
-{
-	if (watch->setup.tally == NULL || w->need.event != WATCH_RECORDED ||
-	    tally_allows(watch->setup.tally, &w->k.actor))
-		return 0;
-	return refuse(w, &w->at, "limits.max_file_ops",
-		      "the session has had as many operations as it may have", EDQUOT);
 }
 
 static int ask(struct fs *fs, const struct fs_request *q, struct watched *w)
@@ -473,14 +448,6 @@ static void settle_file(struct fs *fs, const struct watch_file *f, const struct 
 
 /* ---- around an operation ---- */
 
-/* What the answer of a LOOKUP shows of an object that the caller may neither stat nor open. Nothing
- * is open by this name, so that a size of 0 does no harm. */
-static void hide_attributes(struct fuse_attr *a)
-{
-	*a = (struct fuse_attr){
-		.ino = a->ino, .mode = a->mode & (S_IFMT | 0777), .nlink = a->nlink};
-}
-
 /* The kernel does not keep attributes that a caller may not know: fs_enter_locked does the same. */
 static void after(const struct fs_request *q, struct watched *w, struct fs_reply *r)
 {
@@ -496,7 +463,10 @@ static void after(const struct fs_request *q, struct watched *w, struct fs_reply
 	/* a directory: on the way to something else, as far as one can tell */
 	w->silent = S_ISDIR(entry->attr.mode) || w->at.set & WATCH_OP(stat);
 	if ((w->at.set & (WATCH_OP(stat) | WATCH_OP(open))) == (WATCH_OP(stat) | WATCH_OP(open)))
-		hide_attributes(&entry->attr);
+		/* nothing is open by this name, so that a size of 0 does no harm */
+		entry->attr = (struct fuse_attr){.ino = entry->attr.ino,
+						 .mode = entry->attr.mode & (S_IFMT | 0777),
+						 .nlink = entry->attr.nlink};
 }
 
 static void remember_opener(struct fs *fs, const struct fs_request *q, const struct watched *w,
@@ -544,13 +514,17 @@ static int create_only(struct fs *fs, const struct fs_request *q, struct fs_repl
 static int run_watched(struct fs *fs, const struct fs_request *q, struct watched *w,
 		       struct fs_reply *r, fs_op_fn *run)
 {
+	struct tally *tally = fs->watch->setup.tally;
 	int result = ask(fs, q, w);
 	struct statx st;
 
 	if (w->kind == FS_ACTOR_OWN)
 		result = 0;
-	else if (result == 0)
-		result = ask_tally(fs->watch, w);
+	/* what is above the limit is refused if it would be an event; the rest is not counted */
+	else if (result == 0 && tally != NULL && w->need.event == WATCH_RECORDED &&
+		 !tally_allows(tally, &w->k.actor))
+		result = refuse(w, &w->at, "limits.max_file_ops",
+				"the session has had as many operations as it may have", EDQUOT);
 	if (result == 0 && q->opcode == FUSE_OPEN && w->need.flags & O_TRUNC &&
 	    backing_stat(fs, q->node, &st) == 0)
 		w->size = st.stx_size;

@@ -24,28 +24,24 @@ struct watch_park {
 	bool started, stop;
 };
 
-/* With the lock. The reader of the ring does not tell when there is room again. */
-static void wait_a_little(struct watch_park *p)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += AGAIN_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &until);
-}
-
 /* With the lock: the first one, when it may run. NULL: stop. */
 static struct parked *next_one(struct watch_park *p)
 {
+	struct timespec until;
 	struct parked *one;
 
-	while (!p->stop && (TAILQ_EMPTY(&p->waiting) || !watch_has_room(p->fs->watch)))
-		if (TAILQ_EMPTY(&p->waiting))
+	while (!p->stop && (TAILQ_EMPTY(&p->waiting) || !watch_has_room(p->fs->watch))) {
+		if (TAILQ_EMPTY(&p->waiting)) {
 			pthread_cond_wait(&p->changed, &p->lock);
-		else
-			wait_a_little(p);
+			continue;
+		}
+		/* the reader of the ring does not tell when there is room again */
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += AGAIN_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &until);
+	}
 	one = p->stop ? NULL : TAILQ_FIRST(&p->waiting);
 	if (one != NULL)
 		TAILQ_REMOVE(&p->waiting, one, next);
