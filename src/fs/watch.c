@@ -207,7 +207,7 @@ uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name
 
 	if (fs->watch->unrestricted)
 		return 0;
-	memcpy(path, shown, len);
+	memcpy(path, shown, len + 1);
 	error = node_path(fs->nodes, dir, name != NULL ? name : TMPFILE_NAME, path + len,
 			  sizeof(path) - len);
 	return decide(fs->watch, path, error, &rules);
