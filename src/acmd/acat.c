@@ -68,17 +68,6 @@ static int read_content(struct file_reading *r, int fd)
 	return 0;
 }
 
-/* 0 or an errno. */
-static int open_file(const char *path, struct stat *st, int *fd)
-{
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (*fd == -1 || fstat(*fd, st) < 0)
-		return errno;
-	if (S_ISDIR(st->st_mode))
-		return EISDIR;
-	return S_ISREG(st->st_mode) || S_ISCHR(st->st_mode) ? 0 : EINVAL;
-}
-
 /* Writes as much as fits. */
 static void write_content(struct acmd *a, struct file_reading *r)
 {
@@ -117,10 +106,16 @@ int acat_run(struct acmd *a)
 {
 	const bool seeks = a->o.offset > COUNT_MAX && a->o.first == 1;
 	struct file_reading r = {.o = &a->o, .line = 1, .room = ACMD_ANSWER, .counted = !seeks};
-	cleanup_fd int fd = -1;
+	cleanup_fd int fd = open(a->operand[0], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
-	int e = open_file(a->operand[0], &st, &fd);
+	int e = 0;
 
+	if (fd == -1 || fstat(fd, &st) < 0)
+		e = errno;
+	else if (S_ISDIR(st.st_mode))
+		e = EISDIR;
+	else if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+		e = EINVAL;
 	if (a->o.limited)
 		r.room = a->o.limit < CONTENT_MAX ? (size_t)a->o.limit : CONTENT_MAX;
 	if (e == 0 && seeks) {

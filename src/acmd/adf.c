@@ -56,11 +56,6 @@ static void load(struct buf *text, struct mounts *m)
 }
 
 /* Several mounts may show one file system: a writable one is chosen, then the shortest path. */
-static bool better(const struct mount_row *a, const struct mount_row *b)
-{
-	return a->read_only != b->read_only ? b->read_only : strlen(a->point) < strlen(b->point);
-}
-
 static void choose(struct mounts *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -73,25 +68,17 @@ static void choose(struct mounts *m)
 		row->dev = st.st_dev;
 		row->read_only = (fs.f_flag & ST_RDONLY) != 0;
 		row->shown = true;
-		for (size_t k = 0; k < i && row->shown; k++)
-			if (m->v[k].shown && m->v[k].dev == row->dev) {
-				m->v[k].shown = better(&m->v[k], row);
-				row->shown = !m->v[k].shown;
-			}
+		for (size_t k = 0; k < i && row->shown; k++) {
+			struct mount_row *other = &m->v[k];
+
+			if (!other->shown || other->dev != row->dev)
+				continue;
+			other->shown = other->read_only != row->read_only
+					       ? row->read_only
+					       : strlen(other->point) < strlen(row->point);
+			row->shown = !other->shown;
+		}
 	}
-}
-
-/* The last of the mounts at the longest path. */
-static const struct mount_row *mount_of(const struct mounts *m, const char *path)
-{
-	cleanup_free char *real = realpath(path, NULL);
-	const struct mount_row *best = NULL;
-
-	for (size_t i = 0; real != NULL && i < m->n; i++)
-		if (path_within(real, m->v[i].point) &&
-		    (best == NULL || strlen(m->v[i].point) >= strlen(best->point)))
-			best = &m->v[i];
-	return best;
 }
 
 static void add_row(struct acmd *a, const char *path, const struct mount_row *row)
@@ -132,8 +119,17 @@ int adf_run(struct acmd *a)
 	load(&text, &m);
 	jw_obj(&a->w);
 	jw_karr(&a->w, "filesystems");
-	for (size_t i = 0; i < a->n; i++)
-		add_row(a, a->operand[i], mount_of(&m, a->operand[i]));
+	for (size_t i = 0; i < a->n; i++) {
+		cleanup_free char *real = realpath(a->operand[i], NULL);
+		const struct mount_row *best = NULL;
+
+		/* The last of the mounts at the longest path. */
+		for (size_t k = 0; real != NULL && k < m.n; k++)
+			if (path_within(real, m.v[k].point) &&
+			    (best == NULL || strlen(m.v[k].point) >= strlen(best->point)))
+				best = &m.v[k];
+		add_row(a, a->operand[i], best);
+	}
 	if (a->n == 0)
 		choose(&m);
 	for (size_t i = 0; i < m.n; i++)

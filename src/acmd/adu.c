@@ -67,17 +67,6 @@ static void write_sum(struct acmd *a, const struct sum *s)
 	jw_kuint(&a->w, "files", s->files);
 }
 
-static void add_directory(struct acmd *a, const struct walk_entry *e, const struct sum *s)
-{
-	/* All is counted, also behind the last element of this answer. */
-	if (acmd_turn(a) != ACMD_TAKE)
-		return;
-	jw_obj(&a->w);
-	acmd_path(a, e->path);
-	write_sum(a, s);
-	jw_obj_end(&a->w);
-}
-
 int adu_run(struct acmd *a)
 {
 	struct tree_walk w = {.depth_max = UINT64_MAX, .hidden = true};
@@ -115,8 +104,13 @@ int adu_run(struct acmd *a)
 		} else {
 			struct sum *above = &sum[e.depth - 1], *s = &sum[e.depth];
 
-			if (e.depth <= a->o.depth)
-				add_directory(a, &e, s);
+			/* All is counted, also behind the last element of this answer. */
+			if (e.depth <= a->o.depth && acmd_turn(a) == ACMD_TAKE) {
+				jw_obj(&a->w);
+				acmd_path(a, e.path);
+				write_sum(a, s);
+				jw_obj_end(&a->w);
+			}
 			acmd_sum(&above->size, s->size);
 			acmd_sum(&above->disk, s->disk);
 			above->files += s->files;

@@ -15,16 +15,6 @@ static int by_variable(const void *a, const void *b)
 	return r != 0 ? r : n != m ? (n > m) - (n < m) : 0;
 }
 
-static bool asked_for(const struct acmd *a, const char *entry)
-{
-	const size_t n = strcspn(entry, "=");
-
-	for (size_t i = 0; i < a->n; i++)
-		if (strlen(a->operand[i]) == n && memcmp(a->operand[i], entry, n) == 0)
-			return true;
-	return a->n == 0;
-}
-
 int aenv_run(struct acmd *a)
 {
 	struct buf odd = {0}; /* a JSON array */
@@ -41,9 +31,13 @@ int aenv_run(struct acmd *a)
 	for (size_t i = 0; i < n && turn != ACMD_STOP; i++) {
 		const char *entry = a->env[i];
 		const size_t len = strcspn(entry, "=");
+		bool asked = a->n == 0;
 
+		for (size_t k = 0; k < a->n && !asked; k++)
+			asked = strlen(a->operand[k]) == len &&
+				memcmp(a->operand[k], entry, len) == 0;
 		/* getenv finds the first one of a name */
-		if (!asked_for(a, entry) || (i > 0 && by_variable(&a->env[i - 1], &a->env[i]) == 0))
+		if (!asked || (i > 0 && by_variable(&a->env[i - 1], &a->env[i]) == 0))
 			continue;
 		found++;
 		turn = acmd_turn(a);

@@ -51,14 +51,6 @@ static const struct process *above(const struct process_list *p, int from, int p
 	return NULL;
 }
 
-static bool traceable(int proc, const struct process *p)
-{
-	char path[32], exe[1];
-
-	snprintf(path, sizeof(path), "%d/exe", p->pid);
-	return readlinkat(proc, path, exe, sizeof(exe)) >= 0 || (errno != EACCES && errno != EPERM);
-}
-
 static void write_args(struct acmd *a, int proc, const struct process *p)
 {
 	char path[64], text[ARGS_MAX + 1];
@@ -135,12 +127,18 @@ int aps_run(struct acmd *a)
 	jw_obj(&a->w);
 	jw_karr(&a->w, "processes");
 	for (size_t i = 0; i < p.n && turn != ACMD_STOP; i++) {
-		if (init != NULL && (&p.v[i] == init || above(&p, p.v[i].pid, init->pid) == NULL ||
-				     !traceable(dirfd(dir), &p.v[i])))
+		const struct process *one = &p.v[i];
+		char path[32], exe[1];
+
+		if (init != NULL && (one == init || above(&p, one->pid, init->pid) == NULL))
 			continue;
+		snprintf(path, sizeof(path), "%d/exe", one->pid);
+		if (init != NULL && readlinkat(dirfd(dir), path, exe, sizeof(exe)) < 0 &&
+		    (errno == EACCES || errno == EPERM))
+			continue; /* not traceable */
 		turn = acmd_turn(a);
 		if (turn == ACMD_TAKE)
-			add_process(a, dirfd(dir), &p.v[i]);
+			add_process(a, dirfd(dir), one);
 	}
 	jw_arr_end(&a->w);
 	closedir(dir);

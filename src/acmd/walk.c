@@ -87,25 +87,6 @@ int walk_open(struct tree_walk *w, int fd)
 	return e;
 }
 
-/* Goes into the directory of the last entry. */
-static int enter(struct tree_walk *w)
-{
-	const struct walk_level *l = &w->level[w->depth - 1];
-	const int fd = openat(dirfd(l->dir), l->name[l->i - 1],
-			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd == -1 ? errno : walk_open(w, fd);
-}
-
-static mode_t type_of(int dir, const char *name)
-{
-	struct stat st;
-
-	if (name[-1] != DT_UNKNOWN)
-		return DTTOIF((mode_t)(unsigned char)name[-1]);
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mode & S_IFMT : 0;
-}
-
 /* All names were there. */
 static enum walk_step end_level(struct tree_walk *w, struct walk_level *l, struct walk_entry *out)
 {
@@ -123,6 +104,7 @@ static enum walk_step end_level(struct tree_walk *w, struct walk_level *l, struc
 enum walk_step walk_next(struct tree_walk *w, struct walk_entry *out)
 {
 	struct walk_level *l;
+	struct stat st;
 
 	out->path = w->path.data;
 	out->depth = w->depth;
@@ -130,9 +112,14 @@ enum walk_step walk_next(struct tree_walk *w, struct walk_entry *out)
 		w->leave = false;
 		return WALK_LEAVE;
 	}
-	if (w->descend) {
+	if (w->descend) { /* into the directory of the last entry */
+		int fd;
+
+		l = &w->level[w->depth - 1];
+		fd = openat(dirfd(l->dir), l->name[l->i - 1],
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		w->descend = false;
-		out->errnum = enter(w);
+		out->errnum = fd == -1 ? errno : walk_open(w, fd);
 		w->leave = out->errnum != 0;
 		if (w->leave)
 			return WALK_FAILED;
@@ -147,7 +134,10 @@ enum walk_step walk_next(struct tree_walk *w, struct walk_entry *out)
 		return end_level(w, l, out);
 	out->dir = dirfd(l->dir);
 	out->name = l->name[l->i++];
-	out->type = type_of(out->dir, out->name);
+	out->type = DTTOIF((mode_t)(unsigned char)out->name[-1]);
+	if (out->name[-1] == DT_UNKNOWN &&
+	    fstatat(out->dir, out->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		out->type = st.st_mode & S_IFMT;
 	out->depth = w->depth;
 	if (l->path_len > 0)
 		buf_addc(&w->path, '/');

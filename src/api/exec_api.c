@@ -240,12 +240,6 @@ static void send_result(struct exec_stream *s)
 	call_stream_end(s->call);
 }
 
-/* A stdio stream waits for an empty queue: bytes that the socket does not take are copied. */
-static bool has_room(const struct exec_stream *s)
-{
-	return s->stdio ? s->call->provider->stream_pending(s->call) == 0 : call_has_room(s->call);
-}
-
 /* Sends what there is room for; may end the call. */
 static void pump(void *arg)
 {
@@ -255,9 +249,15 @@ static void pump(void *arg)
 
 	if (!s->call->begun)
 		return;
-	for (int turn = 0; (more[0] || more[1]) && has_room(s); turn ^= 1)
+	for (int turn = 0; more[0] || more[1]; turn ^= 1) {
+		/* A stdio stream waits for an empty queue: bytes that the socket does not take are
+		 * copied. */
+		if (s->stdio ? s->call->provider->stream_pending(s->call) > 0
+			     : !call_has_room(s->call))
+			break;
 		if (more[turn])
 			more[turn] = send_output(s, turn + 1, &raw);
+	}
 	caught_up = s->feed == NULL || event_feed_pump(s->feed);
 	for (int i = 1; i <= 2 && s->ended != NULL; i++)
 		if (!s->broken[i] && s->sent[i] < command_bytes(s->ended, i))

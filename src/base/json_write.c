@@ -50,11 +50,6 @@ void jw_arr_end(struct jw *w)
 	close_with(w, ']');
 }
 
-static bool plain(uint8_t c)
-{
-	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
-}
-
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /* Has a zero byte; also true for some words with a one behind a zero byte. */
@@ -63,7 +58,7 @@ static uint64_t zero_byte(uint64_t x)
 	return (x - EACH(1)) & ~x & EACH(0x80);
 }
 
-/* The same question about eight bytes at once: below the blank, quote, backslash, 0x7f or above. */
+/* Of eight bytes at once: none is below the blank, a quote, a backslash, 0x7f or above. */
 static bool plain8(const uint8_t *p)
 {
 	uint64_t x;
@@ -98,7 +93,7 @@ static void add_string(struct buf *out, const char *s, size_t n)
 			p += 8;
 			continue;
 		}
-		if (plain(*p)) {
+		if (*p >= ' ' && *p < 0x7f && *p != '"' && *p != '\\') {
 			p++;
 			continue;
 		}

@@ -203,13 +203,6 @@ static uint64_t duration_us(const struct run *r)
 
 /* ---- the shell's state ---- */
 
-/* The request's own directory does not become the session's. */
-static bool leaves_directory(const struct run *r, const char *cwd)
-{
-	return strcmp(cwd, r->cwd) != 0 && strcmp(cwd, r->cs->memory->cwd) != 0 &&
-	       strlen(cwd) < ENV_PATH_MAX;
-}
-
 static void take_directory(struct run *r, const char *cwd)
 {
 	struct shell_memory *m = r->cs->memory;
@@ -265,7 +258,9 @@ static void take_state(struct run *r, struct lookup *q)
 		m->capture = mem_printf("refused: %s", err.message);
 	} else {
 		env_changes(&before, &r->cs->memory->env, &m->env_changed);
-		if (leaves_directory(r, c->cwd))
+		/* The request's own directory does not become the session's. */
+		if (strcmp(c->cwd, r->cwd) != 0 && strcmp(c->cwd, r->cs->memory->cwd) != 0 &&
+		    strlen(c->cwd) < ENV_PATH_MAX)
 			lookup_enter(q, c->cwd);
 		m->capture = mem_strdup("taken");
 	}

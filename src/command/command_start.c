@@ -308,16 +308,6 @@ static void on_target(struct run *r, struct lookup *q)
 	execute(r, NULL);
 }
 
-static void look_for_target(struct run *r)
-{
-	const struct exec_initial_ask ask = exec_initial_target(r->initial);
-	struct lookup *q = lookup_new(r);
-
-	lookup_find(q, &ask);
-	start_deadline(r);
-	run_look(r, q, RUN_LOOKING, on_target);
-}
-
 /* The gate has answered. */
 static void execute(struct run *r, struct lookup *q)
 {
@@ -326,7 +316,12 @@ static void execute(struct run *r, struct lookup *q)
 
 	code = exec_initial_apply(r->initial, &r->start.path, &r->start.argv, &fd, &err);
 	if (code > 0) {
-		look_for_target(r);
+		const struct exec_initial_ask ask = exec_initial_target(r->initial);
+		struct lookup *target = lookup_new(r);
+
+		lookup_find(target, &ask);
+		start_deadline(r);
+		run_look(r, target, RUN_LOOKING, on_target);
 		return;
 	}
 	if (code == 0)

@@ -75,16 +75,6 @@ static void find(struct lookup *q)
 	q->errnum = exec_initial_find(q->looker, &q->find, &q->initial);
 }
 
-/* True: everything that is asked is known without a call that may hang. */
-static bool is_near(struct lookup *q)
-{
-	if (q->enter.whole != NULL || q->missing != NULL)
-		return false;
-	if (q->find.path != NULL)
-		find(q);
-	return q->errnum == 0;
-}
-
 static void look(void *lookup)
 {
 	struct lookup *q = lookup;
@@ -138,11 +128,15 @@ void run_look(struct run *r, struct lookup *q, enum run_phase phase, looked_fn *
 {
 	struct commands *cs = r->cs;
 	const struct walk_job job = {look, lookup_free, q, cs->asker.wake, cs->asker.arg};
+	/* Everything that is asked may be known without a call that may hang. */
+	const bool known = q->enter.whole == NULL && q->missing == NULL;
 
 	r->then = NULL;
 	if (cs->walker == NULL)
 		look(q);
-	if (cs->walker == NULL || is_near(q)) {
+	else if (known && q->find.path != NULL)
+		find(q);
+	if (cs->walker == NULL || (known && q->errnum == 0)) {
 		then(r, q);
 		lookup_free(q);
 		return;

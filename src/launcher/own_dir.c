@@ -65,11 +65,6 @@ int own_dir_make(struct launcher *l, const char *id, char **path, struct err *er
 
 /* ---- removal ---- */
 
-static bool dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Holds neither the launcher's lock nor its sockets: it may outlive it. */
 static _Noreturn void remove_now(int parent, const char *name, const struct meta *m)
 {
@@ -125,7 +120,8 @@ void own_dirs_sweep(struct launcher *l)
 	while ((e = readdir(dir)) != NULL) {
 		const struct session_entry *w = entry_find(l, e->d_name);
 
-		if (dots(e->d_name) || (w != NULL && w->state != ENTRY_DEAD))
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+		    (w != NULL && w->state != ENTRY_DEAD))
 			continue;
 		remove_later(l, parent, e->d_name, w != NULL ? &w->meta : &none);
 	}

@@ -131,17 +131,6 @@ static enum relation relate(const struct policy *p, const struct snapshot_rule *
 	return found;
 }
 
-static bool same_below(const struct move *m, const struct snapshot_rule *r)
-{
-	for (uint32_t k = 0; k < r->subject.n; k++) {
-		const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
-
-		if (rest_below(r, pattern, &m->from) != rest_below(r, pattern, &m->to))
-			return false;
-	}
-	return true;
-}
-
 /* The operations among ops that are certainly permitted (or else denied) on everything that `rest`
  * matches below the directory. Denying rules before `same` count for nothing if they match the same
  * below both directories. */
@@ -154,9 +143,17 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 	for (uint32_t i = 0; i < c->rules.n && ops != 0; i++) {
 		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
 		const bool permits = policy_permits(m->p, r->decision);
+		bool alike = !permits && i < same;
 		enum relation relation;
 
-		if ((r->bits & ops) == 0 || (!permits && i < same && same_below(m, r)))
+		if ((r->bits & ops) == 0)
+			continue;
+		for (uint32_t k = 0; alike && k < r->subject.n; k++) {
+			const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
+
+			alike = rest_below(r, pattern, &m->from) == rest_below(r, pattern, &m->to);
+		}
+		if (alike)
 			continue;
 		relation = relate(m->p, r, dir, rest);
 		if (relation == RELATION_ALL && permits == permitted)

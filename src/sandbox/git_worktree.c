@@ -60,21 +60,10 @@ static char *cut(char *dir)
 	return name;
 }
 
-/* What lies in a list is shown already. */
-static bool is_listed(const struct sandbox_plan *p, const char *path)
-{
-	const struct strv *const lists[] = {&p->read_only_paths, &p->passthrough_paths,
-					    &p->monitored_paths};
-
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		for (size_t k = 0; k < lists[i]->n; k++)
-			if (path_within(path, lists[i]->v[k]))
-				return true;
-	return false;
-}
-
 void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_plan *plan)
 {
+	const struct strv *const lists[] = {&plan->read_only_paths, &plan->passthrough_paths,
+					    &plan->monitored_paths};
 	const bool privileged = plan->privileged != 0;
 	cleanup_free char *git = mem_printf("%s/.git", ask->path), *dir = NULL;
 	cleanup_fd int file = open_plain(ask, privileged, git), here = -1, fd = -1;
@@ -86,8 +75,14 @@ void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_pl
 		return;
 	dir = path_in(file, PREFIX, real);
 	name = dir != NULL ? cut(dir) : NULL;
-	if (name == NULL || path_overlap(dir, real) || is_listed(plan, dir) ||
-	    open_as_caller(ask, privileged, dir, O_PATH | O_DIRECTORY | O_NOFOLLOW, &fd, NULL) < 0)
+	if (name == NULL || path_overlap(dir, real))
+		return;
+	/* What lies in a list is shown already. */
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			if (path_within(dir, lists[i]->v[k]))
+				return;
+	if (open_as_caller(ask, privileged, dir, O_PATH | O_DIRECTORY | O_NOFOLLOW, &fd, NULL) < 0)
 		return;
 	mem_replace(&plan->real_path, mem_strdup(real));
 	plan->worktree = mem_strdup(name);

@@ -40,14 +40,6 @@ struct parts {
 	uint64_t bytes; /* of all */
 };
 
-static bool is_cache_dir(const char *path)
-{
-	for (size_t i = 0; i < ARRAY_LEN(caches); i++)
-		if (strcmp(path, caches[i]) == 0)
-			return true;
-	return false;
-}
-
 /* A directory that has more than one part. */
 static bool is_divided(const char *path)
 {
@@ -60,12 +52,12 @@ static bool is_divided(const char *path)
 static void add_part(struct parts *p, const char *path)
 {
 	cleanup_free char *parent = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+	struct home_part part = {.path = mem_strdup(path + 2)};
 
+	for (size_t i = 0; strlen(parent) > 2 && i < ARRAY_LEN(caches); i++)
+		part.cache |= strcmp(parent + 2, caches[i]) == 0;
 	p->v = mem_resize(p->v, p->n + 1, sizeof(*p->v));
-	p->v[p->n++] = (struct home_part){
-		.path = mem_strdup(path + 2),
-		.cache = strlen(parent) > 2 && is_cache_dir(parent + 2),
-	};
+	p->v[p->n++] = part;
 }
 
 static bool is_later(struct timespec a, struct timespec b)

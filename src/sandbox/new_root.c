@@ -124,18 +124,6 @@ static int make_acmd_links(const struct inside *in, struct err *err)
 	return bind_program(in, in->plan.acmd_program, RELATIVE(ACMD_DIR "/" ACMD_FILE), err);
 }
 
-static int make_own_dir(const struct inside *in, struct err *err)
-{
-	int r = bind_program(in, in->plan.state_program, RELATIVE(CAPTURE_PROGRAM), err);
-
-	if (r == 0 && in->plan.acmd_program != NULL)
-		r = make_acmd_links(in, err);
-	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
-		       mknodat(in->root_fd, INSIDE_VOID_FILE, S_IFREG, 0) < 0))
-		r = err_errno(err, E_ENFORCEMENT, CAPTURE_DIR, "cannot fill " CAPTURE_DIR);
-	return r;
-}
-
 int inside_root(struct inside *in, struct err *err)
 {
 	int r = 0;
@@ -169,7 +157,12 @@ int inside_root(struct inside *in, struct err *err)
 	if (r == 0)
 		r = inside_view(in, false, err);
 	if (r == 0)
-		r = make_own_dir(in, err);
+		r = bind_program(in, in->plan.state_program, RELATIVE(CAPTURE_PROGRAM), err);
+	if (r == 0 && in->plan.acmd_program != NULL)
+		r = make_acmd_links(in, err);
+	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
+		       mknodat(in->root_fd, INSIDE_VOID_FILE, S_IFREG, 0) < 0))
+		r = err_errno(err, E_ENFORCEMENT, CAPTURE_DIR, "cannot fill " CAPTURE_DIR);
 	return r;
 }
 

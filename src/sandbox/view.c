@@ -263,17 +263,6 @@ static bool may_show(const struct sandbox_plan *p, const char *path)
 	return free && !path_overlap(path, "/" INSIDE_HOME) && !path_overlap(path, WORKSPACE);
 }
 
-/* Not those that a list shows already, nor those that overlap with a place of another kind. */
-static void add_toolchains(struct sandbox_plan *plan, const struct toolchains *t)
-{
-	strv_done(&plan->toolchains);
-	for (size_t i = 0; i < t->shown.n; i++)
-		if (may_show(plan, t->shown.v[i]))
-			strv_add(&plan->toolchains, t->shown.v[i]);
-	for (size_t i = 0; i < t->hidden.n; i++)
-		strv_add(&plan->blocked_inside, t->hidden.v[i]);
-}
-
 /* *tree stays -1 if it cannot be shown. */
 static void clone_toolchain(const struct toolchains *t, const char *path, int userns, int *tree)
 {
@@ -295,7 +284,14 @@ int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *
 	bool link;
 	int r = 0;
 
-	add_toolchains(plan, tools);
+	strv_done(&plan->toolchains);
+	/* Not those that a list shows already, nor those that overlap with a place of another
+	 * kind. */
+	for (size_t i = 0; i < tools->shown.n; i++)
+		if (may_show(plan, tools->shown.v[i]))
+			strv_add(&plan->toolchains, tools->shown.v[i]);
+	for (size_t i = 0; i < tools->hidden.n; i++)
+		strv_add(&plan->blocked_inside, tools->hidden.v[i]);
 	list(&v, plan);
 	*out = (struct sandbox_trees){.fd = mem_resize(NULL, v.n, sizeof(*out->fd))};
 	strv_copy(&out->env, &tools->env);

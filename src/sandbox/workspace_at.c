@@ -35,14 +35,6 @@ static void record(struct inside *in, const char *path, const char *canonical)
 	strv_add(&in->shown, canonical);
 }
 
-static bool is_shown(const struct inside *in, const char *path)
-{
-	for (size_t i = 0; i < in->shown.n; i += 2)
-		if (path_within(path, in->shown.v[i]))
-			return true;
-	return false;
-}
-
 /* ---- where ---- */
 
 /* The first of these places that contains a path, or NULL. */
@@ -172,15 +164,6 @@ struct other_ways {
 	size_t n;
 };
 
-static void ways_done(struct other_ways *w)
-{
-	for (size_t i = 0; i < w->n; i++) {
-		free(w->way[i].path);
-		free(w->way[i].canonical);
-	}
-	free(w->way);
-}
-
 /* Adds a mount if its path leads to it: another mount may lie on top. */
 static void add_way(struct other_ways *w, const struct mnt_line *line, const char *backing)
 {
@@ -236,8 +219,10 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 	struct stat st;
 	int r;
 
-	if (is_shown(in, w->path) || stat(w->path, &st) < 0 || st.st_dev != w->dev ||
-	    st.st_ino != w->ino)
+	for (size_t i = 0; i < in->shown.n; i += 2)
+		if (path_within(w->path, in->shown.v[i]))
+			return 0;
+	if (stat(w->path, &st) < 0 || st.st_dev != w->dev || st.st_ino != w->ino)
 		return 0;
 	r = open_point(in, w->path, &at, err);
 	if (r == 0)
@@ -290,6 +275,10 @@ int inside_workspace(struct inside *in, struct err *err)
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);
-	ways_done(&ways);
+	for (size_t i = 0; i < ways.n; i++) {
+		free(ways.way[i].path);
+		free(ways.way[i].canonical);
+	}
+	free(ways.way);
 	return r;
 }

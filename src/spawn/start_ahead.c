@@ -14,24 +14,21 @@
 
 #define FAILURE 125
 
-static int become(const struct sandbox_plan *plan, struct err *err)
-{
-	return plan->privileged ? sandbox_become_holder(plan->uid, plan->gid,
-							UINT64_C(1) << CAP_SYS_ADMIN, err)
-				: sandbox_become_user(plan, err);
-}
-
 /* Its parent sees that it ends, and its link has no answer. */
 static _Noreturn void child(const struct prepared_stub *p, const struct process_row *row,
 			    int program, struct process_args *args, pid_t parent)
 {
-	int keep[] = {program, args->link_fd, args->fuse_fd};
+	const struct sandbox_plan *plan = p->plan;
+	int keep[] = {program, args->link_fd, args->fuse_fd}, r;
 	struct strv argv = {0};
 	struct err err = {0};
 
 	fdio_close_except(keep, ARRAY_LEN(keep));
-	if (become(p->plan, &err) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
-	    getppid() == parent && process_args_pass(row, args) == 0) {
+	r = plan->privileged ? sandbox_become_holder(plan->uid, plan->gid,
+						     UINT64_C(1) << CAP_SYS_ADMIN, &err)
+			     : sandbox_become_user(plan, &err);
+	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
+	    process_args_pass(row, args) == 0) {
 		process_args_format(row, args, &argv);
 		sandbox_execute(program, argv.v, &err);
 	}
