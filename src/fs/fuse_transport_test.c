@@ -24,7 +24,7 @@ static const char *const names[] = {
 
 static char place[] = "/tmp/agentsh-fs-XXXXXX";
 static struct fs_transport *transport;
-static bool by_uring; /* in the second group */
+static bool by_uring;
 static pthread_t runner;
 static int run_result;
 
@@ -641,6 +641,7 @@ static int need_fuse(void **state)
 		print_message("needs root and /dev/fuse\n");
 		skip();
 	}
+	by_uring = false;
 	alarm(KID_SECONDS);
 	return 0;
 }
@@ -658,37 +659,45 @@ static int clean(void **state)
 	return 0;
 }
 
+static int need_uring(void **state)
+{
+	const int r = need_fuse(state);
+
+	by_uring = true;
+	return r;
+}
+
 #define MOUNTED(f) cmocka_unit_test_setup_teardown(f, need_fuse, clean)
+#define BY_BOTH(f)                                            \
+	MOUNTED(f),                                           \
+	{                                                     \
+#f "_by_io_uring", f, need_uring, clean, NULL \
+	}
 
 int main(void)
 {
-	const struct CMUnitTest by_device[] = {
+	const struct CMUnitTest tests[] = {
 		MOUNTED(fil_7_without_big_writes_a_page_is_written_at_a_time),
 		MOUNTED(fil_7_as_many_requests_as_threads_are_handled_at_once),
 		MOUNTED(fil_7_an_unknown_interrupt_comes_again),
 		MOUNTED(fil_7_an_interrupt_during_the_handler_is_told_after_it),
 		MOUNTED(fil_7_a_user_namespace_may_mount_it),
 		MOUNTED(fil_7_without_the_device_the_error_says_what_to_do),
-	};
-	const struct CMUnitTest by_both[] = {
-		MOUNTED(fil_7_a_mount_is_served_until_it_is_gone),
-		MOUNTED(fil_7_data_go_through_in_pieces_of_131072_bytes),
-		MOUNTED(fil_7_a_bad_answer_is_an_error_and_never_a_hang),
-		MOUNTED(fil_7_a_parked_request_holds_no_worker_and_is_answered_later),
-		MOUNTED(fil_7_a_killed_client_of_a_parked_request_is_told_of),
-		MOUNTED(fil_7_stop_ends_sleeping_workers_and_waiting_clients),
-		MOUNTED(fil_7_a_signal_handler_may_stop_it),
-		MOUNTED(fil_7_a_stop_is_never_missed),
-		MOUNTED(fil_7_the_kernel_forgets_a_name_and_data),
+		BY_BOTH(fil_7_a_mount_is_served_until_it_is_gone),
+		BY_BOTH(fil_7_data_go_through_in_pieces_of_131072_bytes),
+		BY_BOTH(fil_7_a_bad_answer_is_an_error_and_never_a_hang),
+		BY_BOTH(fil_7_a_parked_request_holds_no_worker_and_is_answered_later),
+		BY_BOTH(fil_7_a_killed_client_of_a_parked_request_is_told_of),
+		BY_BOTH(fil_7_stop_ends_sleeping_workers_and_waiting_clients),
+		BY_BOTH(fil_7_a_signal_handler_may_stop_it),
+		BY_BOTH(fil_7_a_stop_is_never_missed),
+		BY_BOTH(fil_7_the_kernel_forgets_a_name_and_data),
 	};
 	int failed;
 
 	if (enter() < 0)
 		return 1;
-	failed = cmocka_run_group_tests_name("by /dev/fuse alone", by_device, NULL, NULL) +
-		 cmocka_run_group_tests_name("by /dev/fuse", by_both, NULL, NULL);
-	by_uring = true;
-	failed += cmocka_run_group_tests_name("by io_uring", by_both, NULL, NULL);
+	failed = cmocka_run_group_tests_name("fuse_transport", tests, NULL, NULL);
 	if (strstr(place, "XXXXXX") == NULL)
 		rmdir(place);
 	return failed;
