@@ -145,7 +145,10 @@ int main(int argc, char **argv)
 
 def test_sbx_5_doctor_calls_a_lie_a_lie(tmp_path, new_server, monkeypatch):
     """A wall that is reported as up while the act succeeds; here the probe is what lies."""
-    for name in ("agentsh", *(f"agentsh-{p}" for p in ("server", "api", "warden", "init", "state", "check", "bpf"))):
+    for name in (
+        "agentsh",
+        *(f"agentsh-{p}" for p in ("server", "api", "warden", "init", "fs", "state", "check", "bpf")),
+    ):
         shutil.copy(harness.BUILD / name, tmp_path / name)
     shutil.copytree(harness.BUILD / "packaging", tmp_path / "packaging")
     source = tmp_path / "liar.c"

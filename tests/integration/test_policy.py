@@ -377,7 +377,7 @@ def test_pol_5_an_error_is_printed_once_with_the_choices(at):
     assert r.stderr.splitlines() == [
         f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log",
         f"{place}:4:23: error: '.env': a path pattern begins with '/' or '**/' (did you mean '**/.env'?)",
-        f"{place}:5:23: error: no set 'none'; choices: git-control, secrets",
+        f"{place}:5:23: error: no set 'none'; choices: git-control, secrets, shown",
         f"{place}:6:34: error: 'max_memory_mb' must be a number of MB, without the unit",
     ]
     (at.dir / "bad.yaml").write_text(
@@ -530,7 +530,7 @@ def test_pol_1_sets_are_made_from_the_package_managers_settings(at, tmp_path):
     assert (at.dir / "sets/package-registries.yaml").stat().st_mode & 0o777 == 0o644
     assert decide(at, "ci", "net", "pip.set.example:443")["rule"] == "allow-package-registries"
     names = [s["name"] for s in json.loads(at("sets", "--json").stdout)["sets"]]
-    assert names == ["git-control", "package-registries", "secrets"]
+    assert names == ["git-control", "package-registries", "secrets", "shown"]
     assert at("sets", "none").returncode == 125
     made = json.loads(at("sets", "--json", "package-registries").stdout)
     assert set(made) == {"name", "file", "description", "kind", "items"}
