@@ -13,6 +13,7 @@
 #include "sandbox/command_walls.h"
 #include "spawn/assignment.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -275,9 +276,12 @@ static int begin(struct process_self *p, struct err *err)
 
 static int open_program(struct process_self *p, struct err *err)
 {
+	const int fd = fcntl(p->actors_fd, F_DUPFD_CLOEXEC, 3);
 	struct file_server *s = p->program;
 
-	atomic_store(&s->actors_fd, p->actors_fd);
+	if (fd == -1)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot keep the actor table");
+	atomic_store(&s->actors_fd, fd);
 	return 0;
 }
 

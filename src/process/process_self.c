@@ -144,7 +144,7 @@ static void on_hello(void *ctx, void *msg, struct link_msg *m)
 	struct process_self *p = ctx;
 	struct err err = {0};
 
-	p->actors_fd = take_fd(m->fd[0]);
+	p->actors_fd = m->fd[0];
 	if (actor_reader_open(p->actors_fd, &p->actors, &err) < 0 || p->face->open(p, &err) < 0) {
 		process_fail(p, &err);
 		return;
@@ -282,7 +282,6 @@ static void close_self(struct process_self *p)
 	watch_free(p->again);
 	watch_free(p->wakes);
 	mem_cleanup_fd(&p->wake_fd);
-	mem_cleanup_fd(&p->actors_fd);
 	watch_free(p->folds);
 	loop_free(p->loop);
 	process_args_done(&p->args);

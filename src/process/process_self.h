@@ -25,7 +25,7 @@ struct process_self {
 	struct gate *gate;	 /* its events go to the recorder */
 	struct gate_asker asker; /* for questions to the gate on this thread */
 	void *program;		 /* for struct process_program */
-	int actors_fd;		 /* of the actor table, for readers of other threads; -1: not yet */
+	int actors_fd; /* of the actor table, for readers of other threads; only in open */
 	/* private */
 	const struct process_program *face;
 	struct peer warden;
