@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define CONTENT_MAX (16 << 20)
-#define COUNT_MAX (64 << 20) /* bytes whose lines are counted beyond what the answer needs */
+#define COUNT_MAX (64 << 20) /* bytes beyond the answer in which lines are counted */
 
 struct file_reading {
 	const struct acmd_options *o;

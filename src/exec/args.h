@@ -22,8 +22,8 @@
 int caller_read(pid_t tid, uint64_t addr, void *out, size_t n);
 /* For args_memory_init; arg is a pid_t *. */
 int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);
-/* The same, for a caller whose memory may be that of a file on a file system that does not answer:
- * EAGAIN for a page that the kernel would have to load first. arg is a struct caller_pages *. */
+/* The same, if the caller's memory may be a mapped file and its file system may not answer: EAGAIN
+ * for a page that the kernel would have to load first. arg is a struct caller_pages *. */
 struct caller_pages {
 	pid_t tid;
 	int pagemap; /* -1: to be opened; owned by the user of the struct */

@@ -89,8 +89,8 @@ extern struct kit {
 	uint64_t outcome[GATE_OUTCOMES]; /* exec_control_count, when the guest has ended */
 } kit;
 
-/* Three tests: one whose guests are compared at the exec stop, one whose programs are found by
- * walks, and one whose guests the kernel checks. The latter is skipped where the exec check cannot
+/* Three tests. In the first, guests are compared at the exec stop. In the second, walks find the
+ * programs. In the third, the kernel checks the guests; it is skipped where the exec check cannot
  * be loaded. */
 #define KIT_BOTH(test)                                                                             \
 	{#test, test, kit_by_stop, NULL, NULL}, {#test "_by_walk", test, kit_by_walk, NULL, NULL}, \
