@@ -81,6 +81,12 @@ class MountTree:
 
         return self.run(body)
 
+    def requests(self, *kinds):
+        """How many requests of these kinds have come."""
+        self.server.send_signal(signal.SIGUSR1)
+        got = dict(w.split("=") for w in self.server.stdout.readline().split() if "=" in w)
+        return [int(got.get(kind, 0)) for kind in kinds]
+
     def counts(self):
         """nodes, handles, directories that the server holds"""
         self.server.send_signal(signal.SIGUSR1)

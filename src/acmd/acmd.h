@@ -54,7 +54,7 @@ struct acmd {
 	uint64_t written;
 	bool broken; /* stdout takes nothing any more */
 
-	uint64_t seen, next; /* elements; next is 0 if there are no more */
+	uint64_t seen, next; /* elements; next is 0 after the last one */
 	struct {
 		char *path; /* owned */
 		int errnum;

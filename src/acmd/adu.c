@@ -21,7 +21,8 @@ struct links {
 	size_t n, room;
 };
 
-/* Whether the file is new; also true once there is no room to remember it. */
+/* Whether the file was not seen before. When the memory for files is full, each one counts as new.
+ */
 static bool remember(struct links *l, const struct stat *st)
 {
 	if (l->n * 2 >= l->room && l->room < (size_t)LINKS_MAX * 2) {

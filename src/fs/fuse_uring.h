@@ -33,7 +33,7 @@ int fuse_uring_new(const struct fuse_uring_setup *s, struct fuse_uring **out);
 /* Serves a queue on the calling thread until fuse_uring_stop. -errno: the kernel refused an entry
  * at the start, and sends requests by /dev/fuse. */
 int fuse_uring_run(struct fuse_uring *u, unsigned queue);
-/* Any thread. Answers a parked request, or one whose handler has not returned. False: not here. */
+/* Any thread. Answers a request that is parked or still with its handler. False: not here. */
 bool fuse_uring_answer(struct fuse_uring *u, uint64_t unique, const struct fs_reply *r);
 void fuse_uring_stop(struct fuse_uring *u); /* any thread, also in a signal handler */
 void fuse_uring_free(struct fuse_uring *u); /* after the threads; NULL is fine */

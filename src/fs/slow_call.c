@@ -3,7 +3,7 @@
  * give back, for the disk. Each runs on a thread of its own, so that no worker waits, and there are
  * at most CALLS_MAX.
  *
- * INTERRUPT starts the thread's timer, whose signal ends the waiting system call; the timer repeats
+ * INTERRUPT starts the thread's timer. Its signal ends the waiting system call; the timer repeats
  * it, because the first one may come before the call. */
 #include "base/mem.h"
 #include "fs/fs_state.h"

@@ -130,7 +130,7 @@ static int draw_plan(struct job *j, struct err *err)
 	if (r < 0)
 		return r;
 	make_recipe(l, p);
-	p->fuse &= j->c->own_dir == NULL; /* without namespaces there are no mounts */
+	p->fuse &= j->c->own_dir == NULL; /* FUSE needs a mount namespace */
 	strv_done(&p->unenforced);
 	strv_copy(&p->unenforced, &j->ask->unenforced);
 	p->session_id = mem_strdup(j->ask->session_id);
