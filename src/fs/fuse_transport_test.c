@@ -225,7 +225,7 @@ static void start(unsigned threads, uint64_t never)
 	if (fs_transport_open(&s, &mount, &transport, &err) < 0)
 		fail_msg("%s", err.message);
 	if (by_uring && !(fs_transport_features(transport)->flags & FUSE_OVER_IO_URING))
-		skip(); /* the machine's fuse.enable_uring is off */
+		skip(); /* this kernel has none */
 	assert_int_equal(move_mount(mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH), 0);
 	assert_int_equal(pthread_create(&runner, NULL, run, NULL), 0);
 }
@@ -306,7 +306,7 @@ static void fil_7_a_mount_is_served_until_it_is_gone(void **state)
 
 static void fil_7_data_go_through_in_pieces_of_131072_bytes(void **state)
 {
-	cleanup_free char *data = mem_alloc(FILE_SIZE);
+	static char data[FILE_SIZE];
 	int fd;
 
 	start(2, 0);
@@ -646,9 +646,31 @@ static int need_fuse(void **state)
 	return 0;
 }
 
-/* After a failed test. */
+#define URING "/sys/module/fuse/parameters/enable_uring"
+static char uring_before; /* 0: the kernel has no FUSE over io_uring, or nothing was changed */
+
+static char read_uring(void)
+{
+	cleanup_fd int fd = open(URING, O_RDONLY | O_CLOEXEC);
+	char c = 0;
+
+	return fd != -1 && read(fd, &c, 1) == 1 ? c : 0;
+}
+
+/* The test is the operator here; agentsh never changes it. */
+static void write_uring(char value)
+{
+	cleanup_fd int fd = open(URING, O_WRONLY | O_CLOEXEC);
+
+	assert_int_equal(write(fd, &value, 1), 1);
+}
+
+/* Also after a failed test. */
 static int clean(void **state)
 {
+	if (uring_before == 'N')
+		write_uring('N');
+	uring_before = 0;
 	if (transport != NULL) {
 		fs_transport_stop(transport);
 		pthread_join(runner, NULL);
@@ -664,6 +686,9 @@ static int need_uring(void **state)
 	const int r = need_fuse(state);
 
 	by_uring = true;
+	uring_before = read_uring();
+	if (uring_before == 'N')
+		write_uring('Y');
 	return r;
 }
 
