@@ -33,6 +33,7 @@ struct job {
 	int fd[ASSIGNMENT_FDS]; /* of the assignment */
 	int link_fd, report_fd; /* our ends */
 	int userns;
+	int repository; /* of the plan; -1 */
 	struct sandbox_trees view;
 	char fs[SANDBOX_FS];   /* that cannot be mapped; "" */
 	struct pooled *pooled; /* NULL: none yet; owned unless it is still listed in the pool */
@@ -46,6 +47,7 @@ static void job_done(struct job *j)
 	mem_cleanup_fd(&j->link_fd);
 	mem_cleanup_fd(&j->report_fd);
 	mem_cleanup_fd(&j->userns);
+	mem_cleanup_fd(&j->repository);
 	if (j->pooled == NULL)
 		group_drop(j->l, j->group);
 	else if (!j->pooled->listed)
@@ -139,12 +141,11 @@ static int draw_plan(struct job *j, struct err *err)
 	p->gid = j->id.self.gid;
 	p->owner_uid = j->id.files.uid;
 	p->owner_gid = j->id.files.gid;
-	/* Only a client who owns the repository shows it. */
-	if (j->c->who.uid == 0 || j->c->who.uid == p->owner_uid)
-		sandbox_worktree(&(struct sandbox_workspace_ask){.path = j->ask->workspace,
-								 .uid = j->c->who.uid,
-								 .gid = j->c->who.gid},
-				 p);
+	sandbox_worktree(&(struct sandbox_workspace_ask){.path = j->ask->workspace,
+							 .uid = j->c->who.uid,
+							 .gid = j->c->who.gid,
+							 .repository = &j->repository},
+			 p);
 	return 0;
 }
 
@@ -180,7 +181,8 @@ static int open_trees(struct job *j, struct err *err)
 		j->ask->workspace, j->c->who.uid,
 		j->c->who.gid,	   &c->workspaces,
 		j->userns,	   j->fs,
-		&j->plan.backing,  strcmp(c->toolchains, "none") != 0 && j->c->own_dir == NULL};
+		&j->plan.backing,  strcmp(c->toolchains, "none") != 0 && j->c->own_dir == NULL,
+		&j->repository};
 	int r = sandbox_workspace(&ask, &j->plan, &j->fd[ASSIGNMENT_TREE], &j->real, err);
 
 	if (r == 0)
@@ -503,9 +505,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	struct child stub;
 	int r;
 
-	if (j->pooled == NULL)
-		j->pooled = pool_make(j->l, &new, err);
-	if (j->pooled == NULL)
+	if (j->pooled == NULL && (j->pooled = pool_make(j->l, &new, err)) == NULL)
 		return -E_UNAVAILABLE;
 	j->fd[ASSIGNMENT_LOCK] = l->place.lock_fd; /* borrowed */
 	r = assignment_send(j->pooled->sock, &o, &j->plan, j->fd, &j->view, err);
@@ -636,7 +636,8 @@ int make_session(struct launcher *l, const struct creation *c, struct err *err)
 			.policy = c->policy,
 			.link_fd = -1,
 			.report_fd = -1,
-			.userns = -1};
+			.userns = -1,
+			.repository = -1};
 	int r = msg_get_limits(c->ask.old_limits, &c->ask.limits, &j.asked, err);
 
 	memset(j.fd, -1, sizeof(j.fd));

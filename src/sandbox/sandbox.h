@@ -99,13 +99,15 @@ struct sandbox_workspace_ask {
 	char *fs;	 /* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
 	char **backing;	 /* for a plan's; or NULL */
 	bool toolchains; /* show those in the user's home */
+	int *repository; /* owned descriptor of the plan's; -1, NULL: it is not shown */
 };
 #define SANDBOX_FS 32
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
 		      int *tree_fd, char **real, struct err *err);
 
-/* Launcher, before that: looks whether the workspace is a linked worktree of git, and adds its
- * repository to the plan if that proves it. The repository is proven again when it is cloned. */
+/* Launcher, before that: looks whether the workspace is a linked worktree of git. If the repository
+ * proves it, and the client owns it, adds it and the workspace's real path to the plan, and opens
+ * it. */
 void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_plan *plan);
 
 /* Launcher of root: the writable host paths of the file-system lists, as detached trees, one per

@@ -9,24 +9,16 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "sandbox/inside.h"
-#include "sandbox/mnt.h"
-#include <errno.h>
+#include "sandbox/as_user.h"
+#include "sandbox/sandbox.h"
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <poll.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define LOOK_MS 500
-#define ANSWER_MAX (32 * 1024)
 #define HIDDEN_MAX 64
 #define PARTS 7
 
@@ -85,9 +77,7 @@ enum finding { SHOWN = 's', HIDDEN = 'h', PROGRAMS = 'p', VARIABLE = 'v', NAME =
 
 struct look {
 	const char *home;
-	struct buf text; /* owned */
-	int fd[FDIO_MAX_FDS];
-	size_t n;
+	struct findings *found;
 };
 
 static char *below(const struct look *k, const char *path)
@@ -97,8 +87,8 @@ static char *below(const struct look *k, const char *path)
 
 static void tell(struct look *k, enum finding what, const char *text)
 {
-	if (strchr(text, '\n') == NULL && k->text.len + strlen(text) + 2 < ANSWER_MAX)
-		buf_addf(&k->text, "%c%s\n", what, text);
+	if (strchr(text, '\n') == NULL && k->found->text.len + strlen(text) + 2 <= FINDINGS_MAX)
+		buf_addf(&k->found->text, "%c%s\n", what, text);
 }
 
 static bool show(struct look *k, const char *part)
@@ -107,11 +97,11 @@ static bool show(struct look *k, const char *part)
 	cleanup_fd int fd = fdio_openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS);
 	struct stat st;
 
-	if (fd == -1 || k->n == FDIO_MAX_FDS || fstat(fd, &st) < 0 ||
+	if (fd == -1 || k->found->n == FDIO_MAX_FDS || fstat(fd, &st) < 0 ||
 	    (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
 		return false;
 	tell(k, SHOWN, path);
-	k->fd[k->n++] = take_fd(fd);
+	k->found->fd[k->found->n++] = take_fd(fd);
 	return true;
 }
 
@@ -148,14 +138,14 @@ static void add_programs(struct look *k, const char *pattern)
 
 static void look_at(struct look *k, const struct toolchain *row)
 {
-	const size_t before = k->n;
+	const size_t before = k->found->n;
 	bool fits = true;
 
 	for (size_t i = 0; fits && i < ARRAY_LEN(row->hidden) && row->hidden[i] != NULL; i++)
 		fits = hide(k, row->hidden[i]);
 	for (size_t i = 0; fits && i < PARTS && row->shown[i] != NULL; i++)
 		show(k, row->shown[i]);
-	if (!fits || (k->n == before && row->shown[0] != NULL))
+	if (!fits || (k->found->n == before && row->shown[0] != NULL))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(row->bin) && row->bin[i] != NULL; i++)
 		add_programs(k, row->bin[i]);
@@ -169,30 +159,27 @@ static void look_at(struct look *k, const struct toolchain *row)
 	tell(k, NAME, row->name);
 }
 
-static _Noreturn void toolchains_run(const struct toolchains_ask *ask, const char *dir, int sock)
+static void toolchains_look(void *arg, struct findings *f)
 {
-	struct look k = {0};
+	const char *dir = arg;
 	char home[PATH_MAX];
+	struct look k = {home, f};
 
-	fdio_close_except(&sock, 1);
-	if (ask->drop && sandbox_become_holder(ask->uid, ask->gid, 0, NULL) < 0)
-		_exit(EXIT_FAILURE);
 	if (realpath(dir, home) == NULL || strcmp(home, "/") == 0)
-		_exit(0);
-	k.home = home;
+		return;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		look_at(&k, &rows[i]);
-	_exit(k.text.len > 0 && fdio_send(sock, k.text.data, k.text.len, k.fd, k.n) < 0);
 }
 
-static void take_line(struct toolchains *t, char *line, int *fd, size_t *nfd, size_t *next,
+static void take_line(struct toolchains *t, char *line, struct findings *f, size_t *next,
 		      struct buf *path)
 {
 	switch ((enum finding)line[0]) {
 	case SHOWN:
-		if (*next < *nfd) {
+		if (*next < f->n) {
 			strv_add(&t->shown, line + 1);
-			t->fd[t->shown.n - 1] = fd[(*next)++];
+			t->fd[t->shown.n - 1] = take_fd(f->fd[*next]);
+			++*next;
 		}
 		break;
 	case HIDDEN:
@@ -210,52 +197,29 @@ static void take_line(struct toolchains *t, char *line, int *fd, size_t *nfd, si
 	}
 }
 
-static void take_answer(struct toolchains *t, int sock)
-{
-	cleanup_free char *text = mem_alloc(ANSWER_MAX);
-	cleanup_buf struct buf path = {0};
-	int fd[FDIO_MAX_FDS];
-	size_t nfd = FDIO_MAX_FDS, next = 0;
-	const ssize_t n = fdio_recv(sock, text, ANSWER_MAX - 1, fd, &nfd, NULL);
-	char *save = NULL;
-
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	for (char *line = strtok_r(text, "\n", &save); line != NULL;
-	     line = strtok_r(NULL, "\n", &save))
-		take_line(t, line, fd, &nfd, &next, &path);
-	while (next < nfd)
-		close(fd[next++]);
-	if (path.len > 0)
-		strv_env_set(&t->env, "PATH", path.data);
-}
-
 bool toolchains_find(const struct toolchains_ask *ask, struct toolchains *out)
 {
 	const struct passwd *pw = getpwuid(ask->uid);
-	struct pollfd ready;
-	int pair[2];
-	pid_t pid;
+	struct as_user who = {ask->uid, ask->gid, ask->drop, toolchains_look, NULL};
+	cleanup_buf struct buf path = {0};
+	struct findings f;
+	char *save = NULL;
+	size_t next = 0;
+	bool answered;
 
 	*out = (struct toolchains){0};
-	if (pw == NULL || pw->pw_dir == NULL || pw->pw_dir[0] != '/' ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (pw == NULL || pw->pw_dir == NULL || pw->pw_dir[0] != '/')
 		return false;
-	pid = fork();
-	if (pid == 0)
-		toolchains_run(ask, pw->pw_dir, pair[1]);
-	close(pair[1]);
-	ready = (struct pollfd){pair[0], POLLIN, 0};
-	if (pid > 0 && poll(&ready, 1, LOOK_MS) > 0)
-		take_answer(out, pair[0]);
-	close(pair[0]);
-	if (pid <= 0)
-		return false;
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
-		;
-	return ready.revents != 0;
+	who.arg = pw->pw_dir;
+	answered = as_user_look(&who, &f);
+	if (f.text.len > 0)
+		for (char *line = strtok_r(f.text.data, "\n", &save); line != NULL;
+		     line = strtok_r(NULL, "\n", &save))
+			take_line(out, line, &f, &next, &path);
+	if (path.len > 0)
+		strv_env_set(&out->env, "PATH", path.data);
+	findings_done(&f);
+	return answered;
 }
 
 void toolchains_done(struct toolchains *t)

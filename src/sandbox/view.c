@@ -183,23 +183,17 @@ static bool is_late(const struct view *v, size_t i)
 	return false;
 }
 
-/* Opens an entry's tree, unless tree is NULL. *tree stays -1 if there is nothing to bind: the path
- * does not exist, is an unproven repository, or (*link) another entry shows its target, real. */
-static int open_entry(const struct view *v, size_t i, int *tree, char *real, bool *link,
-		      struct err *err)
+/* Clones the tree of an entry that was opened, unless tree is NULL. *tree stays -1 if there is
+ * nothing to bind: the path does not exist, or (*link) another entry shows its target, real. */
+static int open_entry(const struct view *v, size_t i, int fd, const char *real, int *tree,
+		      bool *link, struct err *err)
 {
 	const struct view_entry *e = &v->entry[i];
-	cleanup_fd int fd = -1;
-	int r = inside_resolve(e->path, real, &fd, err);
+	int r;
 
 	*link = false;
-	if (r < 0 || fd == -1)
-		return r;
-	if (v->plan->repository != NULL && strcmp(e->path, v->plan->repository) == 0 &&
-	    (strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
-		return 0;
 	/* A toolchain that has moved since it was found is left out. */
-	if (e->toolchain && strcmp(real, e->path) != 0)
+	if (fd == -1 || (e->toolchain && strcmp(real, e->path) != 0))
 		return 0;
 	r = inside_may_show(v->plan, e->path, real, err);
 	for (size_t k = 0; r == 0 && !*link && k < v->n; k++)
@@ -210,15 +204,25 @@ static int open_entry(const struct view *v, size_t i, int *tree, char *real, boo
 	return r < 0 ? r : mnt_set(*tree, e->attr, e->path, err);
 }
 
+static bool is_repository(const struct view *v, size_t i)
+{
+	return v->plan->repository != NULL && strcmp(v->entry[i].path, v->plan->repository) == 0;
+}
+
 static int show(const struct view *v, size_t i, int root, struct err *err)
 {
 	const struct view_entry *e = &v->entry[i];
 	cleanup_buf struct buf target = {0};
-	cleanup_fd int tree = -1;
+	cleanup_fd int tree = -1, fd = -1;
 	char real[PATH_MAX];
-	bool link;
-	int r = open_entry(v, i, is_late(v, i) ? NULL : &tree, real, &link, err);
+	bool link = false;
+	int r = inside_resolve(e->path, real, &fd, err);
 
+	if (r == 0 && is_repository(v, i) &&
+	    (fd == -1 || strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
+		return 0;
+	if (r == 0)
+		r = open_entry(v, i, fd, real, is_late(v, i) ? NULL : &tree, &link, err);
 	if (r == 0 && link) {
 		/* Relative, so that it means the same before and after the pivot. */
 		for (const char *s = strchr(e->path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
@@ -276,12 +280,33 @@ static void clone_toolchain(const struct toolchains *t, const char *path, int us
 		*tree = take_fd(made);
 }
 
+/* A tree that the launcher clones. */
+static int clone_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
+		      int *tree, struct err *err)
+{
+	const struct view_entry *e = &v->entry[i];
+	cleanup_fd int fd = -1;
+	char real[PATH_MAX] = "";
+	bool link;
+	int r = 0;
+
+	if (!is_repository(v, i)) {
+		r = inside_resolve(e->path, real, &fd, err);
+	} else if (*ask->repository != -1) { /* this very directory has proven itself */
+		fd = fcntl(*ask->repository, F_DUPFD_CLOEXEC, 3);
+		snprintf(real, sizeof(real), "%s", e->path);
+	}
+	if (r == 0)
+		r = open_entry(v, i, fd, real, tree, &link, err);
+	if (r == 0 && *tree != -1 && v->plan->idmap && e->attr == WRITABLE)
+		r = idmap_tree(*tree, ask->userns, real, ask->fs, err);
+	return r;
+}
+
 int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
 		 const struct toolchains *tools, struct sandbox_trees *out, struct err *err)
 {
-	char real[PATH_MAX];
 	struct view v;
-	bool link;
 	int r = 0;
 
 	strv_done(&plan->toolchains);
@@ -309,9 +334,7 @@ int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *
 					tree);
 			continue;
 		}
-		r = open_entry(&v, i, tree, real, &link, err);
-		if (r == 0 && *tree != -1 && plan->idmap && v.entry[i].attr == WRITABLE)
-			r = idmap_tree(*tree, ask->userns, real, ask->fs, err);
+		r = clone_late(&v, i, ask, tree, err);
 	}
 	free(v.entry);
 	if (r < 0)

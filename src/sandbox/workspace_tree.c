@@ -308,6 +308,12 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
 	r = check(dir, ask, name, err);
 	if (ask->backing != NULL)
 		mem_replace(ask->backing, mnt_origin(dir, name));
+	/* The repository has proven itself for a workspace of this path. */
+	if (ask->repository != NULL && *ask->repository != -1 &&
+	    strcmp(plan->real_path, name) != 0) {
+		close(*ask->repository);
+		*ask->repository = -1;
+	}
 	if (r == 0 && privileged)
 		r = clone_tree(dir, plan, ask, name, tree_fd, err);
 	else if (r == 0)
