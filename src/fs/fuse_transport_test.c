@@ -225,7 +225,7 @@ static void start(unsigned threads, uint64_t never)
 	if (fs_transport_open(&s, &mount, &transport, &err) < 0)
 		fail_msg("%s", err.message);
 	if (by_uring && !(fs_transport_features(transport)->flags & FUSE_OVER_IO_URING))
-		skip(); /* this kernel has none */
+		skip(); /* the kernel is too old */
 	assert_int_equal(move_mount(mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH), 0);
 	assert_int_equal(pthread_create(&runner, NULL, run, NULL), 0);
 }
