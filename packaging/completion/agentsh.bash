@@ -52,7 +52,7 @@ declare -gA _agentsh_options=(
 	['policy show']='--effective --config=FILE --set=KEY=VALUE --json'
 	['policy reload']='--json'
 	['policy validate']='--strict --config=FILE --set=KEY=VALUE --json'
-	['policy test']='--policy=NAME --config=FILE --set=KEY=VALUE --json'
+	['policy test']='--policy=NAME --made --config=FILE --set=KEY=VALUE --json'
 	['policy sets']='--refresh --config=FILE --set=KEY=VALUE --json'
 	['config show']='--config=FILE --set=KEY=VALUE --json'
 	['config validate']='--config=FILE --set=KEY=VALUE --json'

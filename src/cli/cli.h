@@ -22,7 +22,7 @@ struct cli_values {
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
 	bool json, stream, no_queue, detach, help, version, strict, refresh, effective, quiet,
-		create, all;
+		create, all, made;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };

@@ -313,6 +313,10 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 	struct verdict v;
 	int r = cli_operation_read(cli->argc, cli->argv, &o, err);
 
+	if (r == 0 && cli->v.made && o.op.class != OP_FILE)
+		r = err_set(err, E_BAD_REQUEST, "--made", "--made is for operations on files");
+	if (r == 0 && cli->v.made)
+		o.op.file.made = true;
 	if (r == 0)
 		r = cli_policy_open(cli, &at, err);
 	if (r == 0)

@@ -118,6 +118,7 @@ static const struct cli_option policy_validate_options[] = {
 };
 static const struct cli_option policy_test_options[] = {
 	TEXT("--policy", policy, "NAME", "a policy or a file (default: policies.default)"),
+	FLAG("--made", made, "of a file, as if the session had made the directory that has it"),
 	POLICY_OPTIONS,
 };
 static const struct cli_option policy_sets_options[] = {

@@ -281,6 +281,6 @@ void fs_free(struct fs *fs)
 	backing_done(&fs->backing);
 	node_table_free(fs->nodes);
 	pthread_mutex_destroy(&fs->lock);
-	free(fs->watch);
+	fs_watch_free(fs->watch);
 	free(fs);
 }

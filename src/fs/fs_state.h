@@ -88,7 +88,8 @@ int handle_release(struct fs *fs, uint64_t fh);
 
 /* ---- decisions and events: watch.c ---- */
 
-struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s); /* free() ends it */
+struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s);
+void fs_watch_free(struct fs_watch *w);	    /* NULL is fine */
 void watch_drop_parked(struct fs_watch *w); /* before that: what waits for room is forgotten */
 /* Whether the request has to wait for room. It is then copied, and answered later. */
 bool watch_waits(struct fs *fs, const struct fs_request *q);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fs/fs_state.h"
+#include "fs/made_dirs.h"
 #include "model/file_type.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,8 @@
 
 struct fs_watch {
 	struct fs_watch_setup setup;
-	bool unrestricted; /* nothing can deny anything */
+	bool unrestricted;	/* nothing can deny anything */
+	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
 };
 
@@ -30,6 +32,8 @@ struct watch_place {
 	char path[PATH_MAX];
 	int error; /* of node_path */
 	bool known, directory;
+	bool made;	     /* the session made the directory that has the name */
+	struct node_key key; /* if it is a directory */
 	struct file_rules rules;
 	uint32_t set; /* what is denied: policy_file_set and SET_… */
 };
@@ -53,6 +57,7 @@ struct watch_file {
 	uint32_t tid;
 	int flags; /* of the open */
 	bool executes;
+	bool made;			/* as in struct watch_place */
 	_Atomic uint64_t read, written; /* by requests */
 	_Atomic(const char *) type;	/* by its first bytes; NULL: not seen */
 	uint64_t size;			/* before the open, if it is open for writing */
@@ -66,8 +71,17 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 	w->setup = *s;
 	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
 			  s->blocked.n == 0;
+	if (policy_spares(gate_policy(s->gate), NULL))
+		w->made = made_dirs_new();
 	w->park = watch_park_new(fs);
 	return w;
+}
+
+void fs_watch_free(struct fs_watch *w)
+{
+	if (w != NULL)
+		free(w->made);
+	free(w);
 }
 
 void watch_drop_parked(struct fs_watch *w)
@@ -109,12 +123,12 @@ static bool listed(const struct strv *list, const char *path)
 
 /* What may be done by the path. A path that is too long matches no rule for certain: everything is
  * denied by it, unless nothing is ever denied. */
-static uint32_t decide_now(const struct fs_watch *w, const char *path, int error,
+static uint32_t decide_now(const struct fs_watch *w, const char *path, int error, bool made,
 			   struct file_rules *rules)
 {
 	const struct policy *policy = gate_policy(w->setup.gate);
 
-	policy_decide_file(policy, error == 0 ? path : w->setup.shown, rules);
+	policy_decide_file(policy, error == 0 ? path : w->setup.shown, made, rules);
 	if (w->unrestricted)
 		return 0;
 	if (error != 0)
@@ -127,21 +141,23 @@ static uint32_t decide_now(const struct fs_watch *w, const char *path, int error
 
 /* The decision that a thread made last is often the next one: a LOOKUP asks and then enters the
  * name. */
-static uint32_t decide(const struct fs_watch *w, const char *path, int error,
+static uint32_t decide(const struct fs_watch *w, const char *path, int error, bool made,
 		       struct file_rules *rules)
 {
 	static _Thread_local struct {
 		const struct fs_watch *watch;
 		struct file_rules rules;
 		uint32_t set;
+		bool made;
 		char path[PATH_MAX];
 	} last;
 
 	if (error != 0)
-		return decide_now(w, path, error, rules);
-	if (last.watch != w || strcmp(last.path, path) != 0) {
-		last.set = decide_now(w, path, 0, &last.rules);
+		return decide_now(w, path, error, made, rules);
+	if (last.watch != w || last.made != made || strcmp(last.path, path) != 0) {
+		last.set = decide_now(w, path, 0, made, &last.rules);
 		last.watch = w;
+		last.made = made;
 		strcpy(last.path, path);
 	}
 	*rules = last.rules;
@@ -159,6 +175,7 @@ static void locate_nameless(const struct fs_watch *w, const struct node *n, cons
 		h = h->next;
 	if (h != NULL) {
 		strcpy(p->path, h->file->path);
+		p->made = h->file->made;
 		p->error = 0;
 	} else if (w->unrestricted || (name == NULL && !n->directory)) {
 		p->set = n->set;
@@ -172,7 +189,7 @@ static void locate_nameless(const struct fs_watch *w, const struct node *n, cons
 static int locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p)
 {
 	const size_t len = strlen(fs->watch->setup.shown);
-	const struct node *n, *child;
+	const struct node *n, *child, *dir;
 
 	memcpy(p->path, fs->watch->setup.shown, len);
 	pthread_mutex_lock(&fs->lock);
@@ -182,15 +199,19 @@ static int locate(struct fs *fs, uint64_t node, const char *name, struct watch_p
 	child = n != NULL && name != NULL ? node_child(fs->nodes, n, name) : n;
 	p->known = child != NULL;
 	p->directory = child != NULL && child->directory;
+	if (p->directory)
+		node_key(fs->nodes, child, &p->key);
+	dir = name != NULL || n == NULL || n->names == NULL ? n : node_parent(fs->nodes, n->names);
+	p->made = dir != NULL && made_dirs_have(fs->watch->made, fs->nodes, dir);
 	if (p->error == -ENOENT)
 		locate_nameless(fs->watch, n, name, p);
 	pthread_mutex_unlock(&fs->lock);
 	if (p->error == -ESTALE)
 		return -ESTALE;
 	if (p->error == -ENOENT)
-		decide(fs->watch, p->path, p->error, &p->rules);
+		decide(fs->watch, p->path, p->error, p->made, &p->rules);
 	else
-		p->set = decide(fs->watch, p->path, p->error, &p->rules);
+		p->set = decide(fs->watch, p->path, p->error, p->made, &p->rules);
 	return 0;
 }
 
@@ -210,7 +231,8 @@ uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name
 	memcpy(path, shown, len + 1);
 	error = node_path(fs->nodes, dir, name != NULL ? name : TMPFILE_NAME, path + len,
 			  sizeof(path) - len);
-	return decide(fs->watch, path, error, &rules);
+	return decide(fs->watch, path, error, made_dirs_have(fs->watch->made, fs->nodes, dir),
+		      &rules);
 }
 
 /* ---- asking ---- */
@@ -279,16 +301,19 @@ static bool listed_below(const struct strv *list, const char *dir)
 	return false;
 }
 
-/* The object must not gain anything by its new name, nor what is below it. */
+/* The object must not gain anything by its new name, nor what is below it. Nothing that the session
+ * could put below a directory may come to a place where it may not be made. */
 static int compare(const struct fs_watch *watch, struct watched *w, const struct watch_place *from,
 		   const struct watch_place *to)
 {
+	const struct policy *policy = gate_policy(watch->setup.gate);
 	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0;
 
 	if (!gains && !watch->unrestricted && (from->directory || !from->known))
 		gains = listed_below(&watch->setup.blocked, from->path) ||
 			listed_below(&watch->setup.read_only, from->path) ||
-			policy_file_gains(gate_policy(watch->setup.gate), from->path, to->path);
+			policy_file_gains(policy, from->path, to->path, POLICY_FILE_ALL) ||
+			policy_file_gains(policy, to->path, from->path, WATCH_OP(create));
 	if (!gains)
 		return 0;
 	w->op.file.op = w->need.main;
@@ -425,7 +450,7 @@ static void settle_file(struct fs *fs, const struct watch_file *f, const struct 
 		{OP_FILE_write, f->written, f->written > 0 || (e->passed && mode != O_RDONLY)},
 	};
 
-	policy_decide_file(gate_policy(w->setup.gate), f->path, &rules);
+	policy_decide_file(gate_policy(w->setup.gate), f->path, f->made, &rules);
 	for (size_t i = 0; i < ARRAY_LEN(part); i++) {
 		const struct op op = {.class = OP_FILE, .file = {part[i].op, f->path}};
 		struct gate_case k = {.op = &op, .actor = f->actor};
@@ -489,6 +514,7 @@ static void remember_opener(struct fs *fs, const struct fs_request *q, const str
 	f->tid = (uint32_t)q->pid;
 	f->flags = w->need.flags;
 	f->executes = (w->need.ops & WATCH_OP(execute)) != 0;
+	f->made = w->at.made;
 	strcpy(f->path, path);
 	pthread_mutex_lock(&fs->lock);
 	h->file = f;
@@ -509,6 +535,29 @@ static int create_only(struct fs *fs, const struct fs_request *q, struct fs_repl
 	only.arg = &in;
 	result = run(fs, &only, r);
 	return result == -EEXIST ? -ESTALE : result;
+}
+
+/* Keeps the list of directories that the session made. */
+static void note_directory(struct fs *fs, const struct fs_request *q, const struct watched *w,
+			   const struct fs_reply *r)
+{
+	const struct fuse_entry_out *entry = r->out;
+	struct made_dirs *made = fs->watch->made;
+	const bool moves = q->opcode == FUSE_RENAME ||
+			   (q->opcode == FUSE_RENAME2 &&
+			    !(((const struct fuse_rename2_in *)q->arg)->flags & RENAME_EXCHANGE));
+	const struct watch_place *gone = q->opcode == FUSE_RMDIR ? &w->at
+					 : moves && w->to.known	 ? &w->to
+								 : NULL;
+	const struct node *n;
+
+	pthread_mutex_lock(&fs->lock);
+	if (gone != NULL && gone->directory)
+		made_dirs_remove(made, &gone->key);
+	n = q->opcode == FUSE_MKDIR ? node_get(fs->nodes, entry->nodeid) : NULL;
+	if (n != NULL && policy_spares(gate_policy(fs->watch->setup.gate), w->at.path))
+		made_dirs_add(made, fs->nodes, n);
+	pthread_mutex_unlock(&fs->lock);
 }
 
 static int run_watched(struct fs *fs, const struct fs_request *q, struct watched *w,
@@ -537,6 +586,8 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 	if (result == 0 && (q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR ||
 			    q->opcode == FUSE_CREATE || q->opcode == FUSE_TMPFILE))
 		remember_opener(fs, q, w, r);
+	if (result == 0 && fs->watch->made != NULL)
+		note_directory(fs, q, w, r);
 	if (result == 0)
 		after(q, w, r);
 	return result;
@@ -664,7 +715,7 @@ bool watch_allows(const struct fs *fs, const char *path, unsigned ops)
 	struct file_rules rules;
 
 	return fs->watch == NULL ||
-	       (decide(fs->watch, path, 0, &rules) & (ops | POLICY_FILE_HIDDEN)) == 0;
+	       (decide(fs->watch, path, 0, false, &rules) & (ops | POLICY_FILE_HIDDEN)) == 0;
 }
 
 const char *watch_root(const struct fs *fs)

@@ -53,6 +53,7 @@ struct op {
 		struct {
 			enum op_file op;
 			const char *path;
+			bool made; /* the session itself made the directory that has the name */
 		} file;
 		struct {
 			const char *path;   /* what the kernel runs, symbolic links resolved */

@@ -69,6 +69,7 @@ static void make_key(struct cache *c, const struct op *op)
 	switch (op->class) {
 	case OP_FILE:
 		put(c, &op->file.op, sizeof(op->file.op));
+		put(c, &op->file.made, sizeof(op->file.made));
 		put(c, op->file.path, strlen(op->file.path));
 		break;
 	case OP_EXEC:

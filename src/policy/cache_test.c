@@ -70,11 +70,11 @@ static void pol_6_what_does_not_fit_is_decided_anew(void **state)
 	policy_kit_open(&k, text, NULL);
 	memset(path, 'a', sizeof(path));
 	memcpy(path, "/w/", 3);
-	path[223] = '\0'; /* class, operation and path fill the key */
+	path[222] = '\0'; /* class, operation, who made the directory and path fill the key */
 	ask(k.cached, path);
 	assert_true(ask(k.cached, path).cached);
-	path[223] = 'a';
-	path[224] = '\0';
+	path[222] = 'a';
+	path[223] = '\0';
 	ask(k.cached, path);
 	assert_false(ask(k.cached, path).cached);
 	assert_string_equal(ask(k.cached, path).rule, "a");

@@ -78,7 +78,7 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 {
 	const struct op *op = arg;
 
-	return (r->bits & 1U << op->file.op) != 0 &&
+	return (r->bits & 1U << op->file.op) != 0 && !(r->args_whole && op->file.made) &&
 			       glob_match_path(snapshot_pattern(p, pattern), op->file.path)
 		       ? MATCH_YES
 		       : MATCH_NO;
@@ -158,7 +158,7 @@ static void search_file(struct rule_search *s, const struct op *op)
 	char real[PATH_MAX];
 	const struct op other = {
 		.class = OP_FILE,
-		.file = {op->file.op, policy_real_name(s->p, op->file.path, real)}};
+		.file = {op->file.op, policy_real_name(s->p, op->file.path, real), op->file.made}};
 
 	s->match = match_file;
 	s->arg = op;

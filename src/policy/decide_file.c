@@ -8,6 +8,7 @@
 struct all_search {
 	const char *path;
 	bool real; /* only rules that do not permit match it */
+	bool made;
 	struct file_rules *out;
 };
 
@@ -19,7 +20,7 @@ static enum match_result match_all(const struct policy *p, const struct snapshot
 	const uint32_t index = (uint32_t)(r - snapshot_rule(p, OP_FILE, 0));
 	unsigned better = 0;
 
-	if (s->real && decision_permits(r->decision))
+	if ((s->real && decision_permits(r->decision)) || (s->made && r->args_whole))
 		return MATCH_NO;
 	for (unsigned op = 0; op < OP_FILES; op++)
 		if ((r->bits & 1U << op) != 0 && index < s->out->rule[op])
@@ -32,11 +33,11 @@ static enum match_result match_all(const struct policy *p, const struct snapshot
 	return MATCH_NO;
 }
 
-void policy_decide_file(const struct policy *p, const char *path, struct file_rules *out)
+void policy_decide_file(const struct policy *p, const char *path, bool made, struct file_rules *out)
 {
 	char name[PATH_MAX];
-	const struct all_search all = {path, false, out},
-				other = {policy_real_name(p, path, name), true, out};
+	const struct all_search all = {path, false, made, out},
+				other = {policy_real_name(p, path, name), true, made, out};
 	struct rule_search s = {.p = p,
 				.class = OP_FILE,
 				.match = match_all,
@@ -97,7 +98,14 @@ struct place {
 struct move {
 	const struct policy *p;
 	struct place from, to;
+	unsigned ops;
+	bool made; /* what lies in directories that the session made, or all else */
 };
+
+static bool counts(const struct move *m, const struct snapshot_rule *r)
+{
+	return !(m->made && r->args_whole);
+}
 
 /* What is left of the rule's pattern below the directory. */
 static uint64_t rest_below(const struct snapshot_rule *r, const char *pattern,
@@ -146,7 +154,7 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 		bool alike = !permits && i < same;
 		enum relation relation;
 
-		if ((r->bits & ops) == 0)
+		if ((r->bits & ops) == 0 || !counts(m, r))
 			continue;
 		for (uint32_t k = 0; alike && k < r->subject.n; k++) {
 			const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
@@ -167,36 +175,63 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 /* A file gains an operation if the rule that denied it does not match any more, or if one that
  * permits it matches now. Only what these rules match is looked at. A denial by a rule that matches
  * in both places is lost only to an earlier rule that permits, which is looked at for itself. */
-bool policy_file_gains(const struct policy *p, const char *from, const char *to)
+static bool move_gains(const struct move *m)
 {
-	const uint32_t rules = p->head->class[OP_FILE].rules.n;
-	char names[2][PATH_MAX];
-	const struct move m = {p,
-			       {from, policy_real_name(p, from, names[0])},
-			       {to, policy_real_name(p, to, names[1])}};
+	const uint32_t rules = m->p->head->class[OP_FILE].rules.n;
 
 	for (uint32_t i = 0; i < rules; i++) {
-		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
-		const bool permits = policy_permits(p, r->decision);
+		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
+		const bool permits = policy_permits(m->p, r->decision);
 
-		for (uint32_t k = 0; k < r->subject.n; k++) {
-			const char *pattern = snapshot_pattern(p, r->subject.at + k);
-			const uint64_t before = rest_below(r, pattern, &m.from),
-				       now = rest_below(r, pattern, &m.to);
+		for (uint32_t k = 0; counts(m, r) && k < r->subject.n; k++) {
+			const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
+			const uint64_t before = rest_below(r, pattern, &m->from),
+				       now = rest_below(r, pattern, &m->to);
 			const uint64_t cause = permits ? now & ~before : before & ~now;
 
 			for (unsigned n = 0; n < GLOB_COMPONENTS; n++) {
 				const char *rest;
-				unsigned ops = r->bits;
+				unsigned ops = r->bits & m->ops;
 
-				if ((cause >> n & 1) == 0)
+				if ((cause >> n & 1) == 0 || ops == 0)
 					continue;
 				rest = glob_component(pattern, n);
-				ops &= ~certain(&m, &m.from, rest, ops, true, permits ? i : rules);
-				if (certain(&m, &m.to, rest, ops, false, 0) != ops)
+				ops &= ~certain(m, &m->from, rest, ops, true, permits ? i : rules);
+				if (certain(m, &m->to, rest, ops, false, 0) != ops)
 					return true;
 			}
 		}
+	}
+	return false;
+}
+
+/* Who made the directory of something below does not change with the move. */
+bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops)
+{
+	char names[2][PATH_MAX];
+	struct move m = {p,
+			 {from, policy_real_name(p, from, names[0])},
+			 {to, policy_real_name(p, to, names[1])},
+			 ops,
+			 false};
+
+	if (move_gains(&m))
+		return true;
+	m.made = policy_spares(p, NULL);
+	return m.made && move_gains(&m);
+}
+
+bool policy_spares(const struct policy *p, const char *dir)
+{
+	const struct snapshot_class *c = &p->head->class[OP_FILE];
+	char real[PATH_MAX];
+	const struct place place = {dir, dir != NULL ? policy_real_name(p, dir, real) : NULL};
+
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
+
+		if (r->args_whole && (dir == NULL || relate(p, r, &place, "*") != RELATION_NONE))
+			return true;
 	}
 	return false;
 }

@@ -5,12 +5,17 @@
 
 #define DENY(pattern) "  - {name: d, paths: ['" pattern "'], operations: [read], decision: deny}\n"
 
-static uint32_t set_at(struct policy_kit *k, const char *path)
+static uint32_t set_in(struct policy_kit *k, const char *path, bool made)
 {
 	struct file_rules f;
 
-	policy_decide_file(k->p, path, &f);
+	policy_decide_file(k->p, path, made, &f);
 	return policy_file_set(k->p, &f);
+}
+
+static uint32_t set_at(struct policy_kit *k, const char *path)
+{
+	return set_in(k, path, false);
 }
 
 static void fil_3_paths_that_are_decided_alike_have_one_set(void **state)
@@ -43,7 +48,7 @@ static bool gains(const char *fallback, const char *rules, const char *from, con
 	bool r;
 
 	policy_kit_open(&k, text, NULL);
-	r = policy_file_gains(k.p, from, to);
+	r = policy_file_gains(k.p, from, to, POLICY_FILE_ALL);
 	policy_kit_close(&k);
 	return r;
 }
@@ -69,6 +74,39 @@ static void fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule(void **stat
 	assert_false(gains("allow", ALLOW("**/secret") DENY("/w/a/secret"), "/w/a", "/w/b"));
 }
 
+static void fil_3_a_rule_may_leave_out_what_the_session_made(void **state)
+{
+	struct policy_kit k;
+
+	policy_kit_open(&k,
+			HEAD "default: {files: allow}\nfile_rules:\n"
+			     "  - {name: a, paths: ['**/g/c', '/real/g/x'], operations: [write],"
+			     " decision: deny, existing_only: true}\n" DENY("**/c"),
+			NULL);
+	assert_int_equal(set_in(&k, "/w/g/c", false), 1U << OP_FILE_write | 1U << OP_FILE_read);
+	assert_int_equal(set_in(&k, "/w/g/c", true), 1U << OP_FILE_read);
+	policy_name_workspace(k.p, "/real");
+	assert_int_equal(set_in(&k, "/workspace/g/x", false), 1U << OP_FILE_write);
+	assert_int_equal(set_in(&k, "/workspace/g/x", true), 0);
+	/* the directories in which such a name may be */
+	assert_true(policy_spares(k.p, NULL));
+	assert_true(policy_spares(k.p, "/w/g"));
+	assert_true(policy_spares(k.p, "/workspace/g"));
+	assert_false(policy_spares(k.p, "/w"));
+	assert_false(policy_spares(k.p, "/w/g/c"));
+	policy_kit_close(&k);
+}
+
+static void fil_3_a_move_gains_only_the_operations_that_are_asked_for(void **state)
+{
+	struct policy_kit k;
+
+	policy_kit_open(&k, HEAD "default: {files: allow}\nfile_rules:\n" DENY("/w/a/x"), NULL);
+	assert_true(policy_file_gains(k.p, "/w/a", "/w/b", 1U << OP_FILE_read));
+	assert_false(policy_file_gains(k.p, "/w/a", "/w/b", 1U << OP_FILE_create));
+	policy_kit_close(&k);
+}
+
 /* A rule that denies also counts by the path on the host. */
 static void fil_3_the_other_name_of_the_workspace_is_restricted(void **state)
 {
@@ -79,11 +117,11 @@ static void fil_3_the_other_name_of_the_workspace_is_restricted(void **state)
 				ALLOW("/workspace/x"),
 			NULL);
 	assert_int_equal(set_at(&k, "/workspace/a/secret"), 0);
-	assert_false(policy_file_gains(k.p, "/workspace/a", "/workspace/b"));
+	assert_false(policy_file_gains(k.p, "/workspace/a", "/workspace/b", POLICY_FILE_ALL));
 	policy_name_workspace(k.p, "/home/p");
 	assert_int_equal(set_at(&k, "/workspace/a/secret"), 1U << OP_FILE_read);
-	assert_true(policy_file_gains(k.p, "/workspace/a", "/workspace/b"));
-	assert_false(policy_file_gains(k.p, "/workspace/b", "/workspace/a"));
+	assert_true(policy_file_gains(k.p, "/workspace/a", "/workspace/b", POLICY_FILE_ALL));
+	assert_false(policy_file_gains(k.p, "/workspace/b", "/workspace/a", POLICY_FILE_ALL));
 	policy_kit_close(&k);
 }
 
@@ -114,8 +152,9 @@ static void check_all_below(struct policy_kit *k, const char *from, const char *
 		cleanup_free char *a = mem_printf("%s%s%s%s", from, part[0], part[1], part[2]);
 		cleanup_free char *b = mem_printf("%s%s%s%s", to, part[0], part[1], part[2]);
 
-		if (set_at(k, a) & ~set_at(k, b) & POLICY_FILE_ALL)
-			fail_msg("%s may do more as %s", a, b);
+		for (int made = 0; made < 2; made++)
+			if (set_in(k, a, made) & ~set_in(k, b, made) & POLICY_FILE_ALL)
+				fail_msg("%s may do more as %s", a, b);
 	}
 }
 
@@ -136,10 +175,13 @@ static void fil_3_random_rules_lose_no_file_by_a_move(void **state)
 
 			random_pattern(pattern);
 			buf_addf(&text, "  - {name: r%u, paths: ['%s'], decision: %s}\n", i,
-				 pattern, dice(2) ? "allow" : "deny");
+				 pattern,
+				 dice(2)   ? "allow"
+				 : dice(2) ? "deny"
+					   : "deny, existing_only: true");
 		}
 		policy_kit_open(&k, text.data, NULL);
-		if (policy_file_gains(k.p, from, to))
+		if (policy_file_gains(k.p, from, to, POLICY_FILE_ALL))
 			refused++;
 		else
 			check_all_below(&k, from, to);
@@ -153,6 +195,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fil_3_paths_that_are_decided_alike_have_one_set),
 		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule),
+		cmocka_unit_test(fil_3_a_rule_may_leave_out_what_the_session_made),
+		cmocka_unit_test(fil_3_a_move_gains_only_the_operations_that_are_asked_for),
 		cmocka_unit_test(fil_3_the_other_name_of_the_workspace_is_restricted),
 		cmocka_unit_test(fil_3_random_rules_lose_no_file_by_a_move),
 	};

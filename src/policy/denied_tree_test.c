@@ -29,6 +29,11 @@ static void sbx_2_a_rule_denies_a_whole_tree(void **state)
 	assert_true(denies(DENY("a", "/data/**"), "write", "/data/below"));
 	assert_true(denies(DENY("a", "/**"), "write", "/data"));
 	assert_true(denies(DENY("a", "/**"), "write", "/"));
+	/* the session may make directories for which the rule does not hold */
+	assert_false(
+		denies("  - {name: a, paths: ['/data/**'], operations: [write], decision: deny, "
+		       "existing_only: true}\n",
+		       "write", "/data"));
 	/* another operation, another place, only a part, only the directory */
 	assert_false(denies(DENY("a", "/data/**"), "read", "/data"));
 	assert_false(denies(DENY("a", "/data/**"), "write", "/dat"));

@@ -225,7 +225,8 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 	const struct snapshot_rule *x = a->r, *y = b->r;
 
 	/* an allow rule without 'kinds' does not match a program that has a kind */
-	if (more != 0 || (decision_permits(x->decision) && (b->asks & ~a->asks & COND_KINDS)) ||
+	if (more != 0 || (t->class == OP_FILE && x->args_whole && !y->args_whole) ||
+	    (decision_permits(x->decision) && (b->asks & ~a->asks & COND_KINDS)) ||
 	    ((asks & COND_CIDRS) && !cidrs_cover(t, x, y, true)) ||
 	    ((asks & COND_KINDS) && (y->bits & ~x->bits) != 0) ||
 	    ((asks & COND_SCRIPTS) &&

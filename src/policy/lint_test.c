@@ -35,6 +35,16 @@ static const struct {
 	 "rule 'b' is never reached"},
 	{C(R("a", "commands: ['/**'], decision: deny") R("b", "commands: [x], decision: allow")),
 	 "rule 'b' is never reached"},
+	/* a rule for what existed leaves the rest to the next one */
+	{F(R("a", "paths: ['/w/**'], decision: deny, existing_only: true")
+		   R("b", "paths: ['/w/x'], decision: allow")),
+	 NULL},
+	{F(R("a", "paths: ['/w/**'], decision: deny, existing_only: true")
+		   R("b", "paths: ['/w/x'], decision: deny, existing_only: true")),
+	 "rule 'b' is never reached"},
+	{F(R("a", "paths: ['/w/**'], decision: deny")
+		   R("b", "paths: ['/w/x'], decision: deny, existing_only: true")),
+	 "rule 'b' is never reached"},
 	/* several together */
 	{F(R("a", "paths: ['/w/**'], operations: [read], decision: allow")
 		   R("b", "paths: ['/w/**'], operations: [write], decision: allow")

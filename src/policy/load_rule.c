@@ -210,6 +210,13 @@ static void read_hide(struct loader *l, const struct yaml_item *item, const stru
 		problem(l, item->value, "only a deny can hide");
 }
 
+static void read_existing(struct loader *l, const struct yaml_item *item, const struct map_key *key)
+{
+	if (value_bool(l, "existing_only", item->value, &l->rule->args_whole) &&
+	    l->rule->args_whole && l->rule->decision != DECISION_deny)
+		problem(l, item->value, "only a deny can be for what existed");
+}
+
 static void read_whole(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
 	value_bool(l, "args_whole", item->value, &l->rule->args_whole);
@@ -269,6 +276,7 @@ static const struct map_key rule_keys[] = {
 	{"paths", read_list, COND_PATHS, ON_FILE, add_path, TO(subject), "paths"},
 	{"operations", read_list, 0, ON_FILE, add_bit},
 	{"hide", read_hide, 0, ON_FILE},
+	{"existing_only", read_existing, 0, ON_FILE},
 	{"domains", read_list, COND_DOMAINS, ON_NET, add_domain, TO(subject), "domains"},
 	{"cidrs", read_list, COND_CIDRS, ON_NET, add_cidr, TO(cidrs)},
 	{"ports", read_list, COND_PORTS, ON_NET, add_port, TO(ports)},
@@ -327,7 +335,8 @@ static void check_whole(struct loader *l, const struct yaml *y)
 			needed[l->class].words);
 	if (r->decision == DECISION_redirect && yaml_get(y, "redirect_to") == NULL)
 		problem(l, y, "a redirect needs 'redirect_to'");
-	if (((letters || r->args_whole) && (r->conditions & (COND_ARGS | COND_REGEX)) == 0))
+	if ((letters || (r->args_whole && l->class == OP_EXEC)) &&
+	    (r->conditions & (COND_ARGS | COND_REGEX)) == 0)
 		problem(l, y, "'flags: true' and 'args_whole' need 'args_pattern' or 'args_regex'");
 	else if (letters && r->args_whole)
 		problem(l, y, "'flags: true' and 'args_whole' exclude each other");

@@ -76,7 +76,9 @@ struct file_rules {
 	uint32_t rule[OP_FILES]; /* private */
 	bool plain;
 };
-void policy_decide_file(const struct policy *p, const char *path, struct file_rules *out);
+/* made: the session made the directory that has the name. */
+void policy_decide_file(const struct policy *p, const char *path, bool made,
+			struct file_rules *out);
 /* The same verdict as policy_decide without an approver. */
 void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
 			 struct verdict *v);
@@ -85,9 +87,11 @@ void policy_file_verdict(const struct policy *p, const struct file_rules *f, enu
 #define POLICY_FILE_ALL ((1U << OP_FILES) - 1)
 #define POLICY_FILE_HIDDEN (1U << 2 * OP_FILES) /* the path is not shown; the bits above are 0 */
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
-/* Whether an operation that is denied somewhere below the directory `from` may be allowed at the
- * same place below `to` (a "yes" may be wrong). Plain paths. */
-bool policy_file_gains(const struct policy *p, const char *from, const char *to);
+/* Whether one of the operations (bits 1 << OP_FILE_…) that is denied somewhere below the directory
+ * `from` may be allowed at the same place below `to` (a "yes" may be wrong). Plain paths. */
+bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops);
+/* Whether it matters to a rule (`existing_only`) who made the directory; NULL: any directory. */
+bool policy_spares(const struct policy *p, const char *dir);
 
 /* policy_decide keeps about n decisions from now on. */
 void policy_add_cache(struct policy *p, size_t n);

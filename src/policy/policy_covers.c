@@ -162,7 +162,7 @@ bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir
 
 		if (meets && policy_permits(p, r->decision))
 			return false;
-		if (covers)
+		if (covers && !r->args_whole)
 			return true;
 	}
 	return false;

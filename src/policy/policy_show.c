@@ -246,7 +246,7 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 	else if (r->flags)
 		jw_kbool(w, class == OP_FILE ? "hide" : "flags", true);
 	if (r->args_whole)
-		jw_kbool(w, "args_whole", true);
+		jw_kbool(w, class == OP_FILE ? "existing_only" : "args_whole", true);
 	jw_kstr(w, "decision", decision_name(r->decision));
 	if (r->final)
 		jw_kbool(w, "final", true);

@@ -42,7 +42,7 @@ static const char *const addresses[] = {"10.1.2.3", "10.9.9.9", "8.8.8.8",
 /* A rule in words. */
 struct rule {
 	enum decision decision;
-	bool final, flags, whole;
+	bool final, flags, whole, existing;
 	unsigned groups;     /* of flags; 2: -f, too */
 	unsigned operations; /* 0: all */
 	unsigned n;	     /* of patterns */
@@ -104,6 +104,8 @@ static bool slow_path(const char *p, const char *t)
 static bool slow_file(const struct rule *r, const struct op *op)
 {
 	if (r->operations != 0 && (r->operations & 1U << op->file.op) == 0)
+		return false;
+	if (r->existing && op->file.made)
 		return false;
 	for (unsigned i = 0; i < r->n; i++)
 		if (slow_path(r->pattern[i], op->file.path))
@@ -311,6 +313,7 @@ static struct rule random_rule(enum op_class class)
 						  : PICK(domain_patterns);
 	if (class == OP_FILE && dice(2) == 0)
 		r.operations = 1 + dice((1U << OP_FILES) - 1);
+	r.existing = class == OP_FILE && r.decision == DECISION_deny && dice(2) == 0;
 	if (class == OP_EXEC) {
 		r.nargs = dice(3);
 		for (unsigned i = 0; i < r.nargs; i++)
@@ -359,6 +362,8 @@ static void write_rule(const struct rule *r, enum op_class class, unsigned i, st
 			 r->groups > 1 ? ", [-f]" : "");
 	if (r->whole)
 		buf_adds(out, "    args_whole: true\n");
+	if (r->existing)
+		buf_adds(out, "    existing_only: true\n");
 	if (r->kinds)
 		buf_adds(out, "    kinds: [memfd]\n");
 	if (r->port != 0)
@@ -390,6 +395,7 @@ static struct op random_op(enum op_class class, const char **argv)
 	if (class == OP_FILE) {
 		op.file.op = (enum op_file)dice(OP_FILES);
 		op.file.path = PICK(paths);
+		op.file.made = dice(2) == 0;
 	} else if (class == OP_EXEC) {
 		op.exec.path = PICK(programs);
 		op.exec.called = dice(2) == 0 ? PICK(programs) : NULL;

@@ -72,8 +72,8 @@ struct snapshot_rule {
 	uint32_t name, message, redirect_to; /* texts */
 	uint32_t line, column;
 	uint8_t decision, final;
-	uint8_t flags; /* of an exec rule; of a file rule: `hide` */
-	uint8_t args_whole;
+	uint8_t flags;	    /* of an exec rule; of a file rule: `hide` */
+	uint8_t args_whole; /* of an exec rule; of a file rule: `existing_only` */
 	uint32_t conditions;
 	uint32_t bits; /* operations, kinds or protocols; a network rule has no kinds */
 	/* of PART_PATTERNS: subject is paths, commands or domains */

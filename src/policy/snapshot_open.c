@@ -91,7 +91,7 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 	    (r->conditions & ~(unsigned)COND_ALL) != 0 ||
 	    (r->final && r->decision != DECISION_deny) || redirect != (r->redirect_to != 0) ||
 	    (redirect && class != OP_EXEC) ||
-	    (class == OP_FILE && r->flags && r->decision != DECISION_deny))
+	    (class == OP_FILE && (r->flags || r->args_whole) && r->decision != DECISION_deny))
 		return false;
 	if (!patterns_ok(p, &r->subject, subject[class]) ||
 	    !patterns_ok(p, &r->scripts, glob_check_path) ||

@@ -480,6 +480,101 @@ def test_fil_3_what_agentsh_looked_at_stays_hidden_from_commands(serve):
         assert t.run(body) == ["no"]
 
 
+# ---- what the session itself made ----
+
+EXISTING = policy(
+    rule("git", ["**/.git/hooks/**", "**/.git/config"], "deny", ["write", "create", "delete", "rename", "link"],
+         existing_only=True),
+    rule("move", ["**/.git"], "deny", ["rename", "link", "symlink"]),
+    rule("part", ["**/.git/modules/**/hooks/**"], "deny", ["create", "rename"], existing_only=True),
+)  # fmt: skip
+
+
+def hook(path):
+    Path(path).write_text("#!/bin/sh")
+
+
+def test_fil_3_a_rule_for_what_existed_leaves_a_new_repository_alone(serve):
+    t = serve(EXISTING, files=["old/.git/config", "old/.git/hooks/sample", "old/f"])
+
+    def body():
+        for name in ("config", "hooks/sample", "hooks/new"):
+            fails(errno.EACCES, open, f"old/.git/{name}", "w")
+        os.makedirs("new/.git/hooks")
+        hook("new/.git/hooks/a")
+        Path("new/.git/config.lock").write_text("new")
+        os.rename("new/.git/config.lock", "new/.git/config")
+        os.unlink("new/.git/hooks/a")
+        hook("new/.git/hooks/b")
+        os.rename("new", "moved")
+        hook("moved/.git/hooks/c")
+        return sorted(os.listdir("moved/.git/hooks"))
+
+    assert t.run(body) == ["b", "c"]
+    assert (t.back / "old/.git/config").read_text() == "text of old/.git/config"
+    assert {e["policy"]["rule"] for e in events(t, path="/old/.git/config", decision="deny")} == {"git"}
+
+
+def test_fil_3_nothing_that_existed_is_taken_for_what_the_session_made(serve):
+    t = serve(
+        EXISTING,
+        files=["old/.git/config", "old/.git/hooks/sample", "old/.git/modules/sub/hooks/x", "bare/.git/HEAD"],
+    )
+
+    def body():
+        os.makedirs("new/.git/hooks")
+        os.mkdir("new/in")
+        os.mkdir("made")
+        hook("new/.git/hooks/evil")
+        hook("new/evil")
+        # neither by its own name nor by another one
+        fails(errno.EACCES, os.rename, "old/.git", "made/.git")
+        fails(errno.EACCES, os.rename, "new/.git/hooks", "bare/.git/hooks")
+        fails(errno.EACCES, os.rename, "new/.git/hooks/evil", "old/.git/hooks/evil")
+        fails(errno.EACCES, os.rename, "new/evil", "old/.git/config")
+        fails(errno.EACCES, os.link, "new/evil", "old/.git/hooks/evil")
+        fails(errno.EACCES, os.link, "old/.git/config", "made/config")
+        fails(errno.EACCES, os.rename, "old/.git/config", "made/config")
+        fails(errno.EACCES, exchange, "new/.git/hooks", "old/.git/hooks")
+        fails(errno.EACCES, exchange, "new", "old/.git")
+        fails(errno.EACCES, os.mkdir, "bare/.git/hooks")
+        # a directory above it is moved: what existed is still protected
+        os.rename("old", "made/old")
+        fails(errno.EACCES, open, "made/old/.git/hooks/evil", "w")
+        fails(errno.EACCES, open, "made/old/.git/config", "w")
+        # what may not be made there does not come there with a directory either
+        os.makedirs("prepared/hooks")
+        hook("prepared/hooks/evil")
+        fails(errno.EACCES, os.rename, "prepared", "made/old/.git/modules/other")
+        os.rename("prepared", "made/old/.git/other")
+        return True
+
+    assert t.run(body)
+    assert sorted(p.name for p in (t.back / "made/old/.git/hooks").iterdir()) == ["sample"]
+
+
+def test_fil_3_a_directory_that_the_host_makes_is_not_the_sessions(serve):
+    t = serve(EXISTING)
+    rounds = 20
+
+    def body():
+        os.mkdir(".git")
+        hook(".git/config")
+        os.unlink(".git/config")
+        os.rmdir(".git")
+
+    def again():
+        fails(errno.EACCES, open, ".git/config", "w")
+        Path("other").touch()
+
+    # many file systems give the next directory the number of the last one
+    for _ in range(rounds):
+        t.run(body)
+        (t.back / ".git").mkdir()
+        t.run(again)
+        (t.back / ".git").rmdir()
+
+
 # ---- a full ring ----
 
 

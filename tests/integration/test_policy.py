@@ -110,6 +110,25 @@ TABLE = [
         for o in ("write", "create", "delete", "rename")
     ],
     *[(p, ["file", "read", g], "allow", None) for p in ("default", "strict", "ci") for g in GIT],
+    # a repository that the session made
+    *[
+        (p, ["--made", "file", o, g], "allow", None)
+        for p in ("default", "strict", "ci")
+        for g in GIT
+        for o in ("write", "create", "rename")
+    ],
+    *[
+        (p, ["--made", "file", "rename", "/workspace/.git"], "deny", "deny-git-move")
+        for p in ("default", "strict", "ci")
+    ],
+    *[
+        (p, ["--made", "file", "write", s], "deny", "deny-secrets")
+        for p in ("default", "strict", "ci")
+        for s in SECRETS[:3]
+    ],
+    # a name is no secret: `ls -la` beside it works
+    *[(p, ["file", "stat", "/workspace/.env"], "allow", None) for p in ("default", "strict", "ci")],
+    *[(p, ["file", "list", "/workspace/.ssh"], "deny", "deny-secrets") for p in ("default", "strict", "ci")],
     *[(p, ["exec", *t], "allow", None) for p in ("default", "strict", "ci", "observe") for t in TOOLS],
     *[
         (p, ["file", o, "/workspace/src/main.c"], "allow", None)

@@ -43,7 +43,7 @@ struct verdict policy_kit_decide(struct policy_kit *k, const struct op *op)
 		struct file_rules f;
 
 		policy_decide(k->p, op, false, &first);
-		policy_decide_file(k->p, op->file.path, &f);
+		policy_decide_file(k->p, op->file.path, op->file.made, &f);
 		policy_file_verdict(k->p, &f, op->file.op, &again);
 		assert_string_equal(first.rule, again.rule);
 		assert_int_equal(first.effective, again.effective);
