@@ -124,9 +124,9 @@ int exec_check_load(const struct bpf_image *image, struct exec_check *out, struc
 	int r = bpf_load(image, &object, err);
 
 	if (r == 0)
-		r = bpf_load_map(object, "sessions", &check.sessions, err);
+		r = bpf_load_map(object, "sessions", &check.fd[CHECK_SESSIONS], err);
 	if (r == 0)
-		r = bpf_load_attach(object, "exec_check", &check.link, err);
+		r = bpf_load_attach(object, "exec_check", &check.fd[CHECK_LINK], err);
 	bpf_unload(object);
 	if (r == 0)
 		*out = check;

@@ -14,7 +14,7 @@ static void expect_reason(const struct bpf_image *image, const char *reason)
 	assert_int_equal(exec_check_load(image, &check, &err), -E_ENFORCEMENT);
 	if (strstr(err.message, reason) == NULL)
 		fail_msg("'%s' is not in '%s'", reason, err.message);
-	assert_int_equal(check.link, -1);
+	assert_int_equal(check.fd[CHECK_LINK], -1);
 }
 
 static int load_and_close(const struct bpf_image *image, struct err *err)

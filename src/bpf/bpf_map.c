@@ -13,7 +13,7 @@ static int call(enum bpf_cmd cmd, union bpf_attr *attr)
 	return r < 0 ? -errno : (int)r;
 }
 
-int bpf_map_new_shape(const struct bpf_map_shape *shape)
+int bpf_map_new(const struct bpf_map_shape *shape)
 {
 	union bpf_attr attr = {
 		.map_type = shape->type,
@@ -25,16 +25,6 @@ int bpf_map_new_shape(const struct bpf_map_shape *shape)
 
 	snprintf(attr.map_name, sizeof(attr.map_name), "%s", shape->name);
 	return call(BPF_MAP_CREATE, &attr);
-}
-
-int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries)
-{
-	return bpf_map_new_shape(&(const struct bpf_map_shape){.name = name,
-							       .type = BPF_MAP_TYPE_HASH,
-							       .flags = BPF_F_NO_PREALLOC,
-							       .key_size = key_size,
-							       .value_size = value_size,
-							       .max_entries = max_entries});
 }
 
 int bpf_map_put(int map, const void *key, const void *value)

@@ -7,15 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A hash map whose entries are allocated when they are written. The caller owns the descriptor;
- * a negative errno on failure. */
-int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries);
-/* The same for a map of another type; names and numbers as in linux/bpf.h. */
+/* A map; names and numbers as in linux/bpf.h. The caller owns the descriptor; a negative errno on
+ * failure. */
 struct bpf_map_shape {
 	const char *name;
 	uint32_t type, flags, key_size, value_size, max_entries;
 };
-int bpf_map_new_shape(const struct bpf_map_shape *shape);
+int bpf_map_new(const struct bpf_map_shape *shape);
 /* Adds or replaces an entry. -E2BIG: the map is full. */
 int bpf_map_put(int map, const void *key, const void *value);
 /* Copies an entry. -ENOENT: there is no such entry. */

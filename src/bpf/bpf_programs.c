@@ -71,17 +71,23 @@ static uint32_t handle_offset(const struct btf *btf)
 
 /* FUSE may be part of the kernel or a module, whose types libbpf may read only with more
  * capabilities than agentsh-bpf has. The types of a module are a file that everyone may read. */
-static int prepare_files(struct bpf_object *object, const void *uids)
+static int prepare_files(struct bpf_object *object, const void *arg)
 {
 	struct btf *kernel = btf__load_vmlinux_btf(), *module = NULL;
+	const struct bpf_programs_uids *uids = arg;
 	uint32_t offset = handle_offset(kernel);
+	cleanup_fd int device = -1;
 
 	if (offset == 0 && kernel != NULL) {
+		device = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* loads the module */
 		module = btf__load_module_btf("fuse", kernel);
 		offset = handle_offset(module);
 	}
 	btf__free(module);
 	btf__free(kernel);
+	errno = ESRCH;
+	if (offset == 0 && uids != NULL && uids->counts)
+		return -1;
 	return set_facts(object, uids, offset);
 }
 
@@ -197,4 +203,18 @@ void bpf_programs_close(struct bpf_programs *p)
 	for (size_t i = 0; i < BPF_PROGRAMS_LINKS; i++)
 		mem_cleanup_fd(&p->link[i]);
 	*p = BPF_PROGRAMS_NONE;
+}
+
+int file_calls_load(const struct check_wanted *wanted, struct exec_check *out, struct err *err)
+{
+	const struct bpf_programs_uids uids = {wanted->uid_first, wanted->uid_last, true};
+	struct bpf_programs p;
+	const int r = bpf_programs_load(&file_calls_image, &uids, &p, err);
+
+	if (r < 0)
+		return r;
+	out->fd[CHECK_SLOTS] = p.map[0];
+	out->fd[CHECK_RINGS] = p.map[1];
+	out->fd[CHECK_FILES] = p.link[0];
+	return 0;
 }

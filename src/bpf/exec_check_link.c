@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/exec_check_link.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "link/link.h"
 #include <poll.h>
@@ -21,16 +22,28 @@ int bpf_caps_check(struct err *err)
 	return 0;
 }
 
+void exec_check_ask(int link_fd, const struct check_wanted *wanted)
+{
+	(void)!fdio_send(link_fd, wanted, sizeof(*wanted), NULL, 0);
+}
+
+bool exec_check_asked(int link_fd, struct check_wanted *out)
+{
+	return fdio_recv(link_fd, out, sizeof(*out), NULL, NULL, NULL) == sizeof(*out);
+}
+
 int exec_check_send(int link_fd, const struct exec_check *check, const struct err *why)
 {
-	const int fd[] = {check->sessions, check->link};
-	const bool loaded = why->code == E_OK;
-	struct bpf_loaded msg = {.error = loaded ? NULL : mem_strdup(why->message)};
-	struct link l;
+	struct bpf_loaded msg = {.error = why->code == E_OK ? NULL : mem_strdup(why->message)};
 	enum link_status r;
+	struct link l;
+	size_t n = 0;
+
+	while (n < CHECK_FDS && check->fd[n] != -1)
+		n++;
 
 	link_init(&l, link_fd, SIDE_BPF, SIDE_LAUNCHER);
-	r = link_send(&l, MSG_bpf_loaded, 0, &msg, fd, loaded ? ARRAY_LEN(fd) : 0, NULL);
+	r = link_send(&l, MSG_bpf_loaded, 0, &msg, check->fd, n, NULL);
 	msg_done(MSG_bpf_loaded, &msg);
 	return r == LINK_OK ? 0 : -E_UNAVAILABLE;
 }
@@ -40,12 +53,11 @@ static int take_check(struct link_msg *m, struct exec_check *out, struct err *er
 	struct bpf_loaded msg = {0};
 	int r = link_unpack(m, &msg, err);
 
-	if (r == 0 && m->nfds != 2)
+	for (size_t i = 0; i < m->nfds && r == 0; i++)
+		out->fd[i] = take_fd(m->fd[i]);
+	if (r == 0 && (msg.error != NULL || m->nfds < CHECK_EXECS))
 		r = err_set(err, E_ENFORCEMENT, NULL, "%s",
 			    msg.error != NULL ? msg.error : "agentsh-bpf sent no descriptors");
-	if (r == 0)
-		*out = (struct exec_check){.sessions = take_fd(m->fd[0]),
-					   .link = take_fd(m->fd[1])};
 	msg_done(MSG_bpf_loaded, &msg);
 	return r;
 }

@@ -323,11 +323,11 @@ static void pol_4_the_link_keeps_the_check(void **state)
 	struct rig rig;
 
 	rig_start(&rig);
-	close(take_fd(rig.check.sessions));
-	assert_int_equal(bpf_link_check(rig.check.link), 0);
+	close(take_fd(rig.check.fd[CHECK_SESSIONS]));
+	assert_int_equal(bpf_link_check(rig.check.fd[CHECK_LINK]), 0);
 	assert_int_equal(run(&rig, NULL, OTHER, argv_decided, false, NULL), SIGKILL);
-	close(take_fd(rig.check.link));
-	assert_true(bpf_link_check(rig.check.link) < 0);
+	close(take_fd(rig.check.fd[CHECK_LINK]));
+	assert_true(bpf_link_check(rig.check.fd[CHECK_LINK]) < 0);
 	assert_int_equal(run(&rig, NULL, OTHER, argv_decided, false, NULL), RAN);
 	rig_end(&rig);
 }

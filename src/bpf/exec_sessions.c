@@ -2,6 +2,7 @@
 #include "bpf/exec_sessions.h"
 #include "base/mem.h"
 #include "bpf/bpf_map.h"
+#include "bpf/session_maps.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -12,8 +13,8 @@
 
 void exec_check_close(struct exec_check *check)
 {
-	mem_cleanup_fd(&check->sessions);
-	mem_cleanup_fd(&check->link);
+	for (size_t i = 0; i < CHECK_FDS; i++)
+		mem_cleanup_fd(&check->fd[i]);
 	*check = EXEC_CHECK_NONE;
 }
 
@@ -27,26 +28,31 @@ static uint32_t namespace_of(pid_t pid)
 	return stat(path, &st) == 0 ? (uint32_t)st.st_ino : 0;
 }
 
-static int add(int sessions, const struct exec_session_key *key, int map)
-{
-	const uint32_t record = 0;
-	const union exec_entry zero = {0};
-	int r = bpf_map_put(map, &record, &zero);
+/* file_calls looks at sessions that have slots: they come after the ring. */
+static const struct {
+	enum check_fd outer;
+	enum session_fd fd;
+	const struct session_map *map;
+} rows[] = {{CHECK_RINGS, SESSION_FD_RING, &session_ring},
+	    {CHECK_SLOTS, SESSION_FD_SLOTS, &session_slots},
+	    {CHECK_SESSIONS, SESSION_FD_WANTS, &session_wants}};
 
-	if (r == 0)
-		r = bpf_map_put(sessions, key, &map);
-	if (r == -E2BIG) {
-		exec_sessions_sweep(sessions);
-		r = bpf_map_put(sessions, key, &map);
-	}
+static int add(const struct exec_check *check, const struct exec_session_key *key,
+	       int fd[SESSION_FDS], struct err *err)
+{
+	const size_t first = fd[SESSION_FD_LINK] != -1 ? 0 : ARRAY_LEN(rows) - 1;
+	int r = 0;
+
+	for (size_t i = first; i < ARRAY_LEN(rows) && r == 0; i++)
+		r = session_map_add(rows[i].map, check->fd[rows[i].outer], key, &fd[rows[i].fd],
+				    err);
 	return r;
 }
 
-int exec_sessions_add(const struct exec_check *check, pid_t init, int *wants, struct err *err)
+int exec_sessions_add(const struct exec_check *check, pid_t init, bool files, int fd[SESSION_FDS],
+		      struct err *err)
 {
 	const struct exec_session_key key = {namespace_of(init), (uint32_t)init};
-	cleanup_fd int map = -1;
-	int r;
 
 	if (key.pid_namespace == 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "cannot read the PID namespace of init");
@@ -55,20 +61,16 @@ int exec_sessions_add(const struct exec_check *check, pid_t init, int *wants, st
 		return err_set(err, E_ENFORCEMENT, NULL,
 			       "the session has no PID namespace of its own");
 	if (check->sweep)
-		exec_sessions_sweep(check->sessions);
-	map = bpf_map_new("agentsh_wants", sizeof(uint32_t), sizeof(union exec_entry),
-			  EXEC_WANTS_MAX);
-	r = map < 0 ? map : add(check->sessions, &key, map);
-	if (r < 0) {
-		errno = -r;
-		return err_errno(err, E_ENFORCEMENT, NULL,
-				 "cannot register the session for the kernel's exec check");
-	}
-	*wants = take_fd(map);
-	return 0;
+		exec_sessions_sweep(check);
+	fd[SESSION_FD_LINK] = files ? check->fd[CHECK_FILES] : -1;
+	if (add(check, &key, fd, err) == 0)
+		return 0;
+	/* the maps may be full */
+	exec_sessions_sweep(check);
+	return add(check, &key, fd, err);
 }
 
-void exec_sessions_sweep(int sessions)
+static void sweep(int sessions)
 {
 	struct exec_session_key gone[ONCE], key;
 	uint32_t n = 0;
@@ -83,9 +85,17 @@ void exec_sessions_sweep(int sessions)
 	bpf_map_drop_all(sessions, gone, sizeof(*gone), n);
 }
 
+void exec_sessions_sweep(const struct exec_check *check)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (check->fd[rows[i].outer] != -1)
+			sweep(check->fd[rows[i].outer]);
+}
+
 void exec_sessions_plan(struct exec_check *check, bool idle, size_t alive)
 {
-	check->sweep = check->sessions != -1 && check->ended >= (idle ? FEW : MANY) + alive / 2;
+	check->sweep =
+		check->fd[CHECK_SESSIONS] != -1 && check->ended >= (idle ? FEW : MANY) + alive / 2;
 	if (check->sweep) /* what one sweep leaves is for the next one */
 		check->ended -= check->ended < ONCE ? check->ended : ONCE;
 }

@@ -45,12 +45,12 @@ static void pol_4_only_sessions_that_have_ended_are_swept(void **state)
 		bpf_kit_start(&s[i]);
 		bpf_kit_add(&s[i], &check);
 	}
-	exec_sessions_sweep(check.sessions);
-	assert_int_equal(count(check.sessions), 3);
+	exec_sessions_sweep(&check);
+	assert_int_equal(count(check.fd[CHECK_SESSIONS]), 3);
 	bpf_kit_end(&s[0]);
 	bpf_kit_end(&s[2]);
-	exec_sessions_sweep(check.sessions);
-	assert_int_equal(count(check.sessions), 1);
+	exec_sessions_sweep(&check);
+	assert_int_equal(count(check.fd[CHECK_SESSIONS]), 1);
 	bpf_kit_fork(&s[1], false);
 	assert_int_equal(bpf_kit_exec(&s[1], "/bin/true", (const char *const[]){"true", NULL}),
 			 SIGKILL);
@@ -71,7 +71,8 @@ static void pol_4_a_stub_that_nobody_waits_for_sweeps_now_and_then(void **state)
 		bpf_kit_add(&s, &check);
 		bpf_kit_end(&s);
 		check.ended++;
-		most = count(check.sessions) > most ? count(check.sessions) : most;
+		most = count(check.fd[CHECK_SESSIONS]) > most ? count(check.fd[CHECK_SESSIONS])
+							      : most;
 	}
 	assert_in_range(most, 2, 10);
 	check.ended = 60;
@@ -99,7 +100,7 @@ static void pol_4_without_idle_stubs_others_sweep_now_and_then(void **state)
 	struct exec_check check = EXEC_CHECK_NONE;
 	unsigned sweeps = 0;
 
-	check.sessions = 0; /* not looked at */
+	check.fd[CHECK_SESSIONS] = 0; /* not looked at */
 	for (size_t i = 0; i < 1000; i++) {
 		exec_sessions_plan(&check, false, 4);
 		sweeps += check.sweep;
@@ -114,14 +115,14 @@ static void pol_4_the_servers_own_namespace_is_refused(void **state)
 {
 	struct exec_check check;
 	struct err err = {0};
-	int wants = -1;
+	int maps[SESSION_FDS] = {-1, -1, -1, -1};
 
 	bpf_kit_load(&check);
-	assert_int_equal(exec_sessions_add(&check, getpid(), &wants, &err), -E_ENFORCEMENT);
+	assert_int_equal(exec_sessions_add(&check, getpid(), false, maps, &err), -E_ENFORCEMENT);
 	assert_non_null(strstr(err.message, "no PID namespace of its own"));
-	assert_int_equal(exec_sessions_add(&check, 1 << 30, &wants, &err), -E_ENFORCEMENT);
-	assert_int_equal(wants, -1);
-	assert_int_equal(count(check.sessions), 0);
+	assert_int_equal(exec_sessions_add(&check, 1 << 30, false, maps, &err), -E_ENFORCEMENT);
+	assert_int_equal(maps[SESSION_FD_WANTS], -1);
+	assert_int_equal(count(check.fd[CHECK_SESSIONS]), 0);
 	exec_check_close(&check);
 }
 
@@ -135,7 +136,7 @@ static void pol_4_a_session_takes_little_memory(void **state)
 	bpf_kit_load(&check);
 	bpf_kit_start(&s);
 	bpf_kit_add(&s, &check);
-	shared = memory_of(check.sessions);
+	shared = memory_of(check.fd[CHECK_SESSIONS]);
 	one = memory_of(s.wants);
 	print_message("# shared %zu bytes, a session %zu\n", shared, one);
 	assert_in_range(shared + 500 * one, 1, 2000000);

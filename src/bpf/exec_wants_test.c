@@ -4,6 +4,7 @@
 #include "bpf/exec_wants.h"
 #include "bpf/testkit/bpf_testkit.h"
 #include <errno.h>
+#include <linux/bpf.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,13 +17,15 @@ static struct exec_wants *new_wants(void)
 {
 	const uint32_t key = 0;
 	const union exec_entry zero = {0};
+	const struct bpf_map_shape shape = {"wants",	 BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC,
+					    sizeof(key), sizeof(zero),	    EXEC_WANTS_MAX};
 	int map;
 
 	if (geteuid() != 0) {
 		print_message("# skipped: needs root\n");
 		skip();
 	}
-	map = bpf_map_new("wants", sizeof(key), sizeof(zero), EXEC_WANTS_MAX);
+	map = bpf_map_new(&shape);
 	if (map < 0) {
 		print_message("# skipped: no BPF maps here: %s\n", strerror(-map));
 		skip();

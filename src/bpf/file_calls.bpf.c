@@ -15,9 +15,8 @@
 #define EPERM 1
 #define EACCES 13
 #define EROFS 30
-#define ERRNO_MAX 4095
 #define FMODE_CREATED (1 << 20)
-#define PROT_WRITE 2
+#define FMODE_WRITE 2
 #define MAP_SHARED 1 /* also a bit of MAP_SHARED_VALIDATE */
 #define NAME_MAX 255
 #define COMPONENTS_MAX 512
@@ -241,18 +240,19 @@ static void count_bytes(struct task_struct *task, void *session, __u32 dev,
 	const __s32 from = f->arg[copies ? f->row->from & 7 : 1];
 	const __s32 to = f->arg[copies ? f->row->to & 7 : 1];
 	struct file_bytes *b;
+	struct file *file;
+	bool writes;
 
 	if (f->result <= 0)
 		return;
 	if (f->row->kind == CALL_MAP) {
-		b = f->result >= -ERRNO_MAX && f->result < 0
-			    ? NULL
-			    : bytes_of(task, session, dev, f->arg[5]);
+		file = file_of(task, f->arg[5]);
+		b = bytes_of(task, session, dev, f->arg[5]);
+		/* mprotect may allow later what mmap did not ask for */
+		writes = (f->arg[4] & MAP_SHARED) != 0 &&
+			 (BPF_CORE_READ(file, f_mode) & FMODE_WRITE) != 0;
 		if (b != NULL)
-			b->mapped |= FILE_MAPPED_READ |
-				     ((f->arg[3] & PROT_WRITE) != 0 && (f->arg[4] & MAP_SHARED) != 0
-					      ? FILE_MAPPED_WRITE
-					      : 0);
+			b->mapped |= FILE_MAPPED_READ | (writes ? FILE_MAPPED_WRITE : 0);
 		return;
 	}
 	if (f->row->kind != CALL_WRITE) {

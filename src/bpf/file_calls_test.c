@@ -55,8 +55,8 @@ static void rig_start(struct rig *rig, kid_fn *fn, const struct bpf_programs_uid
 		assert_int_equal(bpf_programs_load(&file_calls_image, uids, &rig->p, &err), 0);
 	}
 	programs_kit_start(&rig->s, fn, NULL);
-	if (session_map_add(SESSION_SLOTS, rig->p.map[0], &rig->s.key, &rig->slots, &err) < 0 ||
-	    session_map_add(SESSION_RING, rig->p.map[1], &rig->s.key, &rig->ring, &err) < 0)
+	if (session_map_add(&session_slots, rig->p.map[0], &rig->s.key, &rig->slots, &err) < 0 ||
+	    session_map_add(&session_ring, rig->p.map[1], &rig->s.key, &rig->ring, &err) < 0)
 		fail_msg("%s", err.message);
 	rig->slot = mmap(NULL, FILE_SLOTS_MAX * sizeof(*rig->slot), PROT_READ | PROT_WRITE,
 			 MAP_SHARED, rig->slots, 0);
@@ -108,9 +108,9 @@ static int move_bytes(const void *arg)
 		return 5;
 	if (copy_file_range(fd[6], NULL, fd[7], &far, 6000, 0) != 6000)
 		return 6;
-	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd[8], 0);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd[8], 0);
 	if (p == MAP_FAILED || *(volatile char *)p != 0 ||
-	    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd[9], 0) == MAP_FAILED)
+	    mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd[9], 0) == MAP_FAILED)
 		return 7;
 	/* a copy of the descriptor is the same open file */
 	if (read(dup(fd[1]), block, 1) != 1)

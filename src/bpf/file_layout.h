@@ -34,7 +34,8 @@
 #define FILE_RING_BYTES (256 * 1024)
 #define FILE_PATH_MAX 4096
 
-enum file_mapped { FILE_MAPPED_READ = 1, FILE_MAPPED_WRITE = 2 }; /* WRITE: shared and writable */
+/* WRITE: shared, of a file that is open for writing. */
+enum file_mapped { FILE_MAPPED_READ = 1, FILE_MAPPED_WRITE = 2 };
 
 /* Slot 0: the session's record. */
 struct file_record {

@@ -39,7 +39,7 @@ static void rig_start(struct rig *rig)
 
 	programs_kit_load(&net_owner_image, &rig->p);
 	rig->netns = programs_kit_network();
-	if (session_map_add(SESSION_OWNERS, rig->p.map[0], &rig->netns, &rig->owners, &err) < 0)
+	if (session_map_add(&session_owners, rig->p.map[0], &rig->netns, &rig->owners, &err) < 0)
 		fail_msg("%s", err.message);
 }
 

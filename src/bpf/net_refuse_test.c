@@ -92,7 +92,7 @@ static void net_8_calls_fail_with_the_errno_of_their_rule(void **state)
 	};
 	struct net_kit kit;
 
-	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	net_kit_start(&kit, &net_refuse_image, &session_rules);
 	assert_int_equal(system("ip route add local default dev lo && "
 				"ip -6 route add local default dev lo"),
 			 0);
@@ -122,7 +122,7 @@ static void net_8_each_refused_call_is_counted_and_recorded(void **state)
 	struct net_call seen;
 	struct net_kit kit;
 
-	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	net_kit_start(&kit, &net_refuse_image, &session_rules);
 	rule(&kit, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
 	rule(&kit, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.8", 80), ECONNREFUSED);
@@ -151,7 +151,7 @@ static void net_8_other_namespaces_pass(void **state)
 {
 	struct net_kit kit;
 
-	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	net_kit_start(&kit, &net_refuse_image, &session_rules);
 	rule(&kit, IPPROTO_TCP, "127.0.0.0", 8, 0, EACCES);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.1", 9), EACCES);
 	assert_int_equal(bpf_map_drop(kit.p.map[0], &kit.netns), 0);
@@ -167,7 +167,7 @@ static void net_8_a_rule_too_many_is_refused_to_its_writer(void **state)
 	struct net_kit kit;
 	uint32_t n = 1; /* the count of lost records is an entry */
 
-	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	net_kit_start(&kit, &net_refuse_image, &session_rules);
 	rule(&kit, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
 	for (n++; n < NET_RULES_MAX; n++) {
 		char text[32];
@@ -191,7 +191,7 @@ static void net_8_records_that_do_not_fit_are_counted(void **state)
 	struct net_call seen;
 	struct net_kit kit;
 
-	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	net_kit_start(&kit, &net_refuse_image, &session_rules);
 	rule(&kit, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
 	for (int i = 0; i < tries; i++)
 		assert_int_equal(act(SENDTO, SOCK_DGRAM, "127.0.0.9", 7), EACCES);

@@ -16,7 +16,7 @@ struct rig {
 
 static void rig_start(struct rig *rig)
 {
-	net_kit_start(&rig->net, &net_unix_image, SESSION_PATHS);
+	net_kit_start(&rig->net, &net_unix_image, &session_paths);
 	strcpy(rig->dir, "/tmp/agentsh-unix-XXXXXX");
 	assert_non_null(mkdtemp(rig->dir));
 	assert_int_equal(chdir(rig->dir), 0);

@@ -80,7 +80,8 @@ static void gather(struct fold *f, struct fold_slot *s, const struct event *e, i
 		s->due_us = now + f->delay_us;
 	}
 	/* a sum is known if every part is; no place is that of several */
-	s->has &= e->op_has;
+	s->has &= e->op_has | EVENT_MAPPED;
+	s->has |= e->op_has & EVENT_MAPPED;
 	if (s->count > 0)
 		s->has &= ~(uint32_t)EVENT_HAS_OFFSET;
 	s->count += e->count > 0 ? e->count : 1;

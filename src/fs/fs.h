@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct byte_slots;
 struct fs;
 
 struct fs_setup {
@@ -28,6 +29,9 @@ struct fs_setup {
 	 * permitted set at least: it is effective only during the one ioctl. The file system then
 	 * sees neither READ nor WRITE of them. */
 	bool passthrough;
+	/* Borrowed. The kernel counts bytes, and only files that have a slot are passed through.
+	 * NULL: bytes are those of READ and WRITE. */
+	struct byte_slots *slots;
 	unsigned open_dirs;		    /* directories kept open; 0: FS_OPEN_DIRS */
 	const struct fs_watch_setup *watch; /* copied; NULL: nothing is decided and recorded */
 };

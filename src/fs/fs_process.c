@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "fs/byte_slots.h"
 #include "fs/fs_session.h"
 #include "fs/fs_walls.h"
 #include "model/workspace_names.h"
@@ -21,10 +22,15 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 
+enum { FILES_SLOTS, FILES_RING, FILES_LINK };
+#define STACK_DEPTH 2 /* passthrough, also where the workspace lies on overlayfs */
+
 struct file_server {
 	struct assignment_part part;
 	int fd[PART_FDS];
-	int device; /* owned; -1: to be opened */
+	int device;	      /* owned; -1: to be opened */
+	int files[AHEAD_FDS]; /* of bpf/file_layout.h; -1: none */
+	struct byte_slots *slots;
 	struct sandbox_plan plan;
 	struct assignment assignment;
 	struct fs_session *session;
@@ -187,6 +193,8 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 				 .entry_ms = a->entry_ms,
 				 .attr_ms = a->attr_ms,
 				 .negative_ms = a->negative_ms,
+				 .passthrough = s->slots != NULL,
+				 .slots = s->slots,
 				 .watch = &s->watch};
 	struct fs_transport_setup t = {
 		.handle = fs_handle,
@@ -195,7 +203,9 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 		.uring = a->io_uring,
 		.allow_other = s->plan.privileged,
 		.mount_attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-		.wanted = {.also = a->writeback_cache ? FUSE_WRITEBACK_CACHE : 0,
+		.wanted = {.also = (a->writeback_cache ? FUSE_WRITEBACK_CACHE : 0) |
+				   (s->slots != NULL ? FUSE_PASSTHROUGH : 0),
+			   .max_stack_depth = STACK_DEPTH,
 			   .never = a->async_read ? 0 : FUSE_ASYNC_READ,
 			   .max_readahead = a->max_readahead},
 	};
@@ -210,15 +220,20 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	t.ctx = s->fs;
 	if (r == 0)
 		r = fs_transport_open(&t, mount, &s->transport, err);
-	if (r == 0)
-		r = fs_walls_raise(&s->plan, s->fd[PART_TREE], false, err);
+	if (r == 0 && s->slots != NULL)
+		r = byte_slots_mount(s->slots, *mount, err);
+	if (r < 0)
+		return r;
+	agreed = fs_transport_features(s->transport);
+	r = fs_walls_raise(&s->plan, s->fd[PART_TREE], (agreed->flags & FUSE_PASSTHROUGH) != 0,
+			   err);
 	if (r < 0)
 		return r;
 	fs_attach(s->fs, s->transport);
-	agreed = fs_transport_features(s->transport);
 	log_debug("the workspace is served", "session_id", a->session_id, "async_read",
 		  agreed->flags & FUSE_ASYNC_READ ? "yes" : "no", "writeback_cache",
-		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no", "io_uring",
+		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no", "passthrough",
+		  agreed->flags & FUSE_PASSTHROUGH ? "yes" : "no", "io_uring",
 		  agreed->flags & FUSE_OVER_IO_URING ? "yes" : "no");
 	return 0;
 }
@@ -238,8 +253,12 @@ static void *serve(void *arg)
 static int start(struct process_self *p, int *mount, struct err *err)
 {
 	struct file_server *s = p->program;
-	int r = open_server(s, mount, err);
+	int r = 0;
 
+	if (s->files[FILES_SLOTS] != -1)
+		r = byte_slots_open(s->files[FILES_SLOTS], &s->slots, err);
+	if (r == 0)
+		r = open_server(s, mount, err);
 	if (r == 0 && (errno = pthread_create(&s->thread, NULL, serve, s)) != 0)
 		r = err_errno(err, E_UNAVAILABLE, NULL, "pthread_create");
 	s->serving = r == 0;
@@ -330,6 +349,7 @@ static void close_program(struct process_self *p)
 	ask_warden(s, false);
 	strv_done(&s->watch.read_only);
 	strv_done(&s->watch.blocked);
+	byte_slots_free(s->slots);
 	fs_session_free(s->session);
 }
 
@@ -344,7 +364,8 @@ static const struct process_program program = {
 
 int fs_process_main(int argc, char **argv)
 {
-	struct file_server s = {.actors_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct file_server s = {
+		.actors_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .files = {-1, -1, -1}};
 	struct process_args args;
 	struct err err = {0};
 
@@ -352,7 +373,8 @@ int fs_process_main(int argc, char **argv)
 	if (process_start(&process_table[PROCESS_fs], argc, argv, &args) < 0)
 		return 2;
 	rlimit_raise_files();
-	if (!assignment_part_receive(args.link_fd, &s.part, s.fd))
+	if (!ahead_receive(args.link_fd, s.files) ||
+	    !assignment_part_receive(args.link_fd, &s.part, s.fd))
 		return 0; /* no session needs it */
 	if (assignment_part_load(s.fd, &s.plan, &s.assignment, &err) < 0) {
 		fdio_send(args.link_fd, &err, sizeof(err), NULL, 0);

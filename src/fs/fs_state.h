@@ -6,6 +6,7 @@
  * to the reply. */
 #pragma once
 #include "fs/backing.h"
+#include "fs/byte_slots.h"
 #include "fs/fs.h"
 #include "fs/node.h"
 #include <pthread.h>

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fs_walls.h"
 #include "base/mem.h"
+#include "fs/fuse_kernel.h"
 #include "model/wall.h"
 #include "sandbox/landlock.h"
 #include "sandbox/seccomp.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 // clang-format off
@@ -14,7 +17,7 @@ static const uint32_t allowed[] = {
 	/* requests and their answers */
 	SYS_read, SYS_writev, SYS_write, SYS_openat2, SYS_openat, SYS_statx, SYS_close,
 	SYS_newfstatat, SYS_fstat, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev, SYS_preadv2, SYS_pwritev2, SYS_readv,
-	SYS_getdents64, SYS_lseek, SYS_ioctl, SYS_fcntl, SYS_flock, SYS_dup3,
+	SYS_getdents64, SYS_lseek, SYS_fcntl, SYS_flock, SYS_dup3,
 	/* rings that were made before, and do nothing else (fuse_uring.c) */
 	SYS_io_uring_enter, SYS_io_uring_register, SYS_sched_setaffinity,
 	/* changes in the tree */
@@ -31,7 +34,7 @@ static const uint32_t allowed[] = {
 	SYS_sendmsg, SYS_recvmsg, SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timer_create,
 	SYS_timer_settime, SYS_timer_delete, SYS_clock_gettime, SYS_clock_nanosleep,
 	/* memory, threads, signals, who asks */
-	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_futex,
+	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_brk, SYS_futex,
 	SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity, SYS_getpid,
 	SYS_gettid, SYS_getppid, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
 	SYS_sigaltstack, SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_getrandom, SYS_prctl,
@@ -41,6 +44,22 @@ static const uint32_t allowed[] = {
 #endif
 };
 // clang-format on
+
+#define PIDFD_INFO _IOWR(0xff, 11, char[64]) /* see base/proc.c */
+/* Of what CAP_SYS_ADMIN allows, only the two calls for passthrough. */
+static const struct seccomp_row tested[] = {
+	{.number = SYS_ioctl,
+	 .test = {{.arg = 1,
+		   .none = 1,
+		   .nvalues = 3,
+		   .mask = UINT32_MAX,
+		   .value = {FS_BACKING_OPEN, FS_BACKING_CLOSE, PIDFD_INFO}}}},
+	{.number = SYS_madvise,
+	 .test = {{.arg = 2,
+		   .nvalues = 2,
+		   .mask = UINT32_MAX,
+		   .value = {MADV_HWPOISON, MADV_HWPOISON + 1 /* SOFT_OFFLINE */}}}},
+};
 
 static int missing(const struct sandbox_plan *plan, enum wall wall, struct err *err)
 {
@@ -72,6 +91,8 @@ static int enter_landlock(const struct sandbox_plan *plan, int tree, struct err 
 
 int fs_walls_raise(const struct sandbox_plan *plan, int tree, bool keep_admin, struct err *err)
 {
+	const struct seccomp_allowed calls = {allowed, ARRAY_LEN(allowed), tested,
+					      ARRAY_LEN(tested)};
 	struct seccomp_program filter;
 	int r = enter_landlock(plan, tree, err);
 
@@ -79,7 +100,7 @@ int fs_walls_raise(const struct sandbox_plan *plan, int tree, bool keep_admin, s
 		r = sandbox_drop_caps(keep_admin ? UINT64_C(1) << CAP_SYS_ADMIN : 0, err);
 	if (r < 0)
 		return r;
-	seccomp_build_allowed(allowed, ARRAY_LEN(allowed), &filter);
+	seccomp_build_allowed(&calls, &filter);
 	return seccomp_load(filter.code, filter.n, NULL, err) < 0 ? missing(plan, WALL_seccomp, err)
 								  : 0;
 }

@@ -7,16 +7,21 @@
 #include <cmocka.h>
 // clang-format on
 #include "fs/fs_walls.h"
+#include "fs/fuse_kernel.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/fs.h>
 #include <pthread.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +61,52 @@ static int behind_walls(int tree)
 	return 0;
 }
 
+/* What CAP_SYS_ADMIN allows beside passthrough; every call would work for root. */
+static int behind_walls_with_admin(int tree)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{0}};
+	const struct sandbox_plan plan = {0};
+	char page[4096] __attribute__((aligned(4096)));
+	struct err err = {0};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    fs_walls_raise(&plan, tree, true, &err) < 0)
+		return 1;
+	data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
+	if (syscall(SYS_capset, &head, data) < 0)
+		return 2;
+	if (mount("none", "/mnt", "tmpfs", 0, NULL) == 0 || errno != EPERM)
+		return 3;
+	if (ioctl(tree, FIFREEZE, 0) == 0 || errno != EPERM)
+		return 4;
+	if (madvise(page, sizeof(page), MADV_HWPOISON) == 0 || errno != EPERM)
+		return 5;
+	/* the filter lets it pass; the descriptor is not that of a FUSE device */
+	if (ioctl(tree, FS_BACKING_CLOSE, 0) == 0 || errno != EBADF)
+		return 6;
+	return madvise(page, sizeof(page), MADV_NORMAL) == 0 ? 0 : 7;
+}
+
+static void sbx_6_passthrough_needs_one_right_and_uses_it_for_two_calls(void **state)
+{
+	const int tree = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		print_message("# skipped: needs root\n");
+		skip();
+	}
+	pid = fork();
+	if (pid == 0)
+		_exit(behind_walls_with_admin(tree));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	close(tree);
+}
+
 static void sbx_6_the_file_server_reaches_its_tree_alone(void **state)
 {
 	char dir[] = "/tmp/agentsh-walls-XXXXXX";
@@ -87,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_6_the_file_server_reaches_its_tree_alone),
+		cmocka_unit_test(sbx_6_passthrough_needs_one_right_and_uses_it_for_two_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ static void choose_mode(struct fs *fs, struct fs_handle *h, bool suits)
 			caller_set_effective(CAP_SYS_ADMIN, false);
 		if (id > 0)
 			h->backing_id = id;
-		else if (id == -EPERM)
+		else if (id == -EPERM ||
+			 id == -ELOOP) /* the backing file system is a stack itself */
 			fs->passthrough = false;
 	}
 }
@@ -42,7 +43,8 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	 * docs/architecture/fs.md. */
 	const bool flush = !(reads || made) || locks_held(fs, node);
 	struct fs_handle *h = mem_new(struct fs_handle);
-	bool suits, twin;
+	struct byte_slots *slots = fs->setup.slots;
+	bool suits, twin, counted;
 	struct node *n;
 	struct stat st;
 	size_t i;
@@ -77,9 +79,12 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	h->next = n->handles;
 	n->handles = h;
 	node_keep(fs->nodes, n);
+	counted = byte_slots_has(slots, h->number);
+	if (counted)
+		byte_slots_clear(slots, h->number);
 	/* two nodes of one object do not share a page cache */
 	twin = !n->directory && node_has_twin(fs->nodes, n);
-	choose_mode(fs, h, suits || (twin && fs->passthrough));
+	choose_mode(fs, h, (counted || slots == NULL) && (suits || (twin && fs->passthrough)));
 	out->backing_id = h->backing_id;
 	pthread_mutex_unlock(&fs->lock);
 	out->fh = h->number;

@@ -429,25 +429,29 @@ static void settle(struct fs *fs, const struct fs_request *q, struct watched *w,
 /* What was seen when it was closed. */
 struct watch_end {
 	bool passed;   /* the kernel read and wrote it by itself */
+	bool counted;  /* and it has counted all bytes; else those of requests alone are known */
 	uint64_t size; /* if it was open for writing */
+	const char *type;
+	struct file_bytes bytes;
 };
 
-/* One read and one write event per open file, when it is closed. Where bytes were not counted
- * (cached pages, files that are passed through) their number is absent, not 0. */
+/* One read and one write event per open file, when it is closed. A number of bytes that is not
+ * known is absent, not 0. */
 static void settle_file(struct fs *fs, const struct watch_file *f, const struct watch_end *e)
 {
 	const struct fs_watch *w = fs->watch;
 	const int mode = f->flags & O_ACCMODE;
-	const bool reads = mode == O_RDONLY || (e->passed && mode != O_WRONLY);
-	const char *type = f->type != NULL ? f->type : file_type(f->path, NULL, 0);
+	const bool may_read = mode == O_RDONLY || (e->passed && mode != O_WRONLY);
+	const bool may_write = e->passed && mode != O_RDONLY;
 	struct file_rules rules;
 	const struct {
 		enum op_file op;
 		uint64_t bytes;
-		bool wanted;
+		bool mapped, perhaps;
 	} part[] = {
-		{OP_FILE_read, f->read, f->read > 0 || (reads && !f->executes)},
-		{OP_FILE_write, f->written, f->written > 0 || (e->passed && mode != O_RDONLY)},
+		{OP_FILE_read, e->bytes.read, e->bytes.mapped & FILE_MAPPED_READ,
+		 may_read && !f->executes},
+		{OP_FILE_write, e->bytes.written, e->bytes.mapped & FILE_MAPPED_WRITE, may_write},
 	};
 
 	policy_decide_file(gate_policy(w->setup.gate), f->path, f->made, &rules);
@@ -457,12 +461,13 @@ static void settle_file(struct fs *fs, const struct watch_file *f, const struct 
 		struct gate_report r = {.outcome = GATE_DONE,
 					.has_bytes = part[i].bytes > 0,
 					.bytes = part[i].bytes,
-					.file_type = type,
+					.mapped = part[i].mapped,
+					.file_type = e->type,
 					.has_sizes = part[i].op == OP_FILE_write,
 					.size_before = f->size,
 					.size_after = e->size};
 
-		if (!part[i].wanted)
+		if (part[i].bytes == 0 && !part[i].mapped && (e->counted || !part[i].perhaps))
 			continue;
 		gate_ask_file(w->setup.gate, &k, &rules);
 		/* it was decided by the open */
@@ -593,19 +598,56 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 	return result;
 }
 
+/* By name and first bytes. */
+static const char *type_of(struct fs *fs, uint64_t node, const struct fs_handle *h)
+{
+	const struct watch_file *f = h->file;
+	const char *type = f->type != NULL ? f->type : file_type(f->path, NULL, 0);
+	cleanup_fd int other = -1;
+	char first[FILE_TYPE_BYTES];
+	ssize_t n;
+
+	if (f->type != NULL)
+		return type;
+	n = pread(h->fd, first, sizeof(first), 0);
+	if (n < 0 && type == NULL && (f->flags & O_ACCMODE) == O_WRONLY) {
+		other = backing_open(fs, node, O_RDONLY | O_NONBLOCK);
+		n = other >= 0 ? pread(other, first, sizeof(first), 0) : -1;
+	}
+	return n > 0 ? file_type(f->path, first, (size_t)n) : type;
+}
+
+static void look_at_end(struct fs *fs, uint64_t node, const struct fs_handle *h,
+			struct watch_end *e)
+{
+	const struct watch_file *f = h->file;
+	struct stat st;
+
+	e->passed = h->backing_id > 0;
+	e->counted = byte_slots_has(fs->setup.slots, h->number);
+	if (f == NULL || f->kind == FS_ACTOR_OWN)
+		return;
+	if (e->counted)
+		byte_slots_read(fs->setup.slots, h->number, &e->bytes);
+	else
+		e->bytes = (struct file_bytes){.read = f->read, .written = f->written};
+	if ((f->flags & O_ACCMODE) != O_RDONLY && fstat(h->fd, &st) == 0)
+		e->size = (uint64_t)st.st_size;
+	if (e->bytes.read > 0 || e->bytes.written > 0 || e->bytes.mapped != 0)
+		e->type = type_of(fs, node, h);
+	else
+		e->type = file_type(f->path, NULL, 0);
+}
+
 static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
 {
 	struct fs_handle *h = handle_get(fs, ((const struct fuse_release_in *)q->arg)->fh);
 	struct watch_file *f = NULL;
 	struct watch_end end = {0};
-	struct stat st;
 	int result;
 
 	if (h != NULL) {
-		end.passed = h->backing_id > 0;
-		if (h->file != NULL && (h->file->flags & O_ACCMODE) != O_RDONLY &&
-		    fstat(h->fd, &st) == 0)
-			end.size = (uint64_t)st.st_size;
+		look_at_end(fs, q->node, h, &end);
 		pthread_mutex_lock(&fs->lock);
 		f = h->file;
 		h->file = NULL;

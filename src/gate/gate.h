@@ -152,7 +152,7 @@ struct gate_report {
 	uint32_t type;			    /* enum event_type; 0: the usual one of the operation */
 	const char *real_path, *to, *flags; /* as in struct event */
 	int error;			    /* errno that the caller got; 0: none */
-	bool has_bytes, has_offset, has_sizes;
+	bool has_bytes, has_offset, has_sizes, mapped;
 	uint64_t bytes, offset;
 	const char *file_type;
 	uint64_t size_before, size_after;

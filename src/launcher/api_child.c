@@ -221,11 +221,6 @@ static void on_death(void *arg)
 	}
 }
 
-static int sealed(const char *name, const struct buf *text)
-{
-	return fdio_sealed(name, text->data, text->len);
-}
-
 /* A descriptor that cannot be had makes api_link_post fail, which ends the child. */
 static void greet(struct launcher *l)
 {
@@ -250,9 +245,9 @@ static void greet(struct launcher *l)
 	for (size_t i = 0; i < s->kept.n; i++)
 		strv_add(&hello.overrides, s->kept.v[i]);
 	if (s->has_config)
-		fd[n++] = sealed("config", &s->config_text);
+		fd[n++] = fdio_sealed("config", s->config_text.data, s->config_text.len);
 	if (s->has_keys)
-		fd[n++] = sealed("keys", &s->keys_text);
+		fd[n++] = fdio_sealed("keys", s->keys_text.data, s->keys_text.len);
 	strv_add(&hello.listeners, unix_name);
 	fd[n++] = fcntl(l->place.unix_fd, F_DUPFD_CLOEXEC, 3);
 	if (l->place.tcp_fd != -1) {
@@ -299,9 +294,12 @@ int api_child_start(struct launcher *l, struct err *err)
 void api_child_hup(struct launcher *l)
 {
 	/* The log, the configuration (an empty one holds its place), the keys if there are any. */
-	const int fd[] = {fcntl(l->settings.log_fd, F_DUPFD_CLOEXEC, 3),
-			  sealed("config", &l->settings.config_text),
-			  l->settings.has_keys ? sealed("keys", &l->settings.keys_text) : -1};
+	const int fd[] = {
+		fcntl(l->settings.log_fd, F_DUPFD_CLOEXEC, 3),
+		fdio_sealed("config", l->settings.config_text.data, l->settings.config_text.len),
+		l->settings.has_keys
+			? fdio_sealed("keys", l->settings.keys_text.data, l->settings.keys_text.len)
+			: -1};
 
 	api_link_post(l, MSG_launcher_hup, 0, &(struct msg_empty){0}, fd,
 		      l->settings.has_keys ? 3 : 2);

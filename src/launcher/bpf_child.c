@@ -11,15 +11,19 @@
 
 void bpf_child_start(struct launcher *l)
 {
+	const struct config *c = &l->settings.config;
+	const struct check_wanted wanted = {c->session_uids.first, c->session_uids.last,
+					    config_fuse(c)};
 	struct bpf_child *b = &l->bpf;
 	uint32_t uid = 0;
 
-	if (strcmp(l->settings.config.bpf, "off") == 0)
+	if (strcmp(c->bpf, "off") == 0)
 		return;
 	if (!l->privileged)
 		err_set(&b->why, E_ENFORCEMENT, NULL, "only root's server may load BPF programs");
-	else if (bpf_caps_check(&b->why) == 0 && uids_need(l, &uid, &b->why) == 0)
-		child_start(&b->child, l, PROGRAM_BPF, uid, &b->link, &b->why);
+	else if (bpf_caps_check(&b->why) == 0 && uids_need(l, &uid, &b->why) == 0 &&
+		 child_start(&b->child, l, PROGRAM_BPF, uid, &b->link, &b->why) == 0)
+		exec_check_ask(b->link, &wanted);
 }
 
 int bpf_child_collect(struct launcher *l, struct err *err)
@@ -37,6 +41,6 @@ int bpf_child_collect(struct launcher *l, struct err *err)
 		return err_set(err, E_ENFORCEMENT, "sandbox.bpf",
 			       "sandbox.bpf is 'required', and cannot be had: %s", b->why.message);
 	if (b->why.code != E_OK)
-		log_info("execs are verified by stops, not by BPF", "reason", b->why.message);
+		log_info("the kernel's BPF programs cannot all be had", "reason", b->why.message);
 	return 0;
 }

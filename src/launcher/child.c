@@ -25,28 +25,34 @@ int child_open(struct child *c, pid_t pid, struct err *err)
 	return -E_UNAVAILABLE;
 }
 
+bool child_begin(const struct launcher *l)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	return null != -1 && dup2(null, STDIN_FILENO) == 0 && dup2(null, STDOUT_FILENO) > 0 &&
+	       dup2(l->settings.log_fd, STDERR_FILENO) > 0;
+}
+
 static _Noreturn void become(const struct launcher *l, size_t program, uid_t uid, int link,
 			     pid_t parent)
 {
 	const char *name = program_name(program);
-	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const struct sandbox_plan user = {.privileged = l->privileged, .uid = uid, .gid = uid};
 	char number[16];
 	char *argv[] = {(char *)(uintptr_t)name, (char[]){"--link-fd"}, number, NULL};
 	struct err err = {0};
-	sigset_t none;
 
 	snprintf(number, sizeof(number), "%d", link);
 	close(l->place.lock_fd);
 	/* A terminal sends ^C and hang-up to the whole process group: the launcher acts on them. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* Descriptors other than stdio and the link close at exec. */
-	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(l->settings.log_fd, STDERR_FILENO) < 0 || fcntl(link, F_SETFD, 0) < 0)
+	if (!child_begin(l) || fcntl(link, F_SETFD, 0) < 0)
 		err_errno(&err, E_UNAVAILABLE, name, "cannot pass descriptors");
 	else if ((program == PROGRAM_BPF ? sandbox_become_holder(uid, uid, BPF_CAPS, &err)
 					 : sandbox_become_user(&user, &err)) == 0 &&

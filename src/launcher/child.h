@@ -15,6 +15,8 @@ struct child {
 };
 #define CHILD_NONE ((struct child){.pidfd = -1})
 
+/* For a child: signals as a program expects them; /dev/null and the log as stdio. False: errno. */
+bool child_begin(const struct launcher *l);
 /* Takes the result of fork. After a failure c is CHILD_NONE. */
 int child_open(struct child *c, pid_t pid, struct err *err);
 /* Forks a program (PROGRAM_…) without the launcher's power: it has this uid (if root started the

@@ -22,11 +22,6 @@
 /* A group of a living server is empty only until its first process: for a much shorter time. */
 #define YOUNG_US 5000000
 
-static void open_host(struct launcher *l)
-{
-	cgroup_host_open(&l->groups.host, l->settings.config.cgroup_parent);
-}
-
 /* Another program may have removed the group of all sessions while it was empty. */
 uint64_t group_next(struct launcher *l)
 {
@@ -35,7 +30,7 @@ uint64_t group_next(struct launcher *l)
 	if (!cgroup_host_alive(&l->groups.host)) {
 		log_warn("the cgroup of all sessions has gone and is made again");
 		cgroup_host_close(&l->groups.host);
-		open_host(l);
+		cgroup_host_open(&l->groups.host, l->settings.config.cgroup_parent);
 	}
 	cgroup_weigh(&l->groups.host, l->alive);
 	if (l->groups.next < now)
@@ -149,7 +144,7 @@ void groups_open(struct launcher *l)
 	struct sysinfo machine;
 	uint64_t memory;
 
-	open_host(l);
+	cgroup_host_open(&l->groups.host, l->settings.config.cgroup_parent);
 	memory = cgroup_memory(&g->host);
 	if (sysinfo(&machine) == 0 && (uint64_t)machine.totalram * machine.mem_unit < memory)
 		memory = (uint64_t)machine.totalram * machine.mem_unit;

@@ -17,11 +17,11 @@
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
-	/* -1: none */
-	int keep[4 + PROCESSES + CGROUP_TREES] = {s->sock, s->tree_fd, l->bpf.check.sessions,
-						  l->bpf.check.link};
-	size_t n = 4;
+	int keep[2 + CHECK_FDS + PROCESSES + CGROUP_TREES] = {s->sock, s->tree_fd}; /* -1: none */
+	size_t n = 2;
 
+	for (size_t i = 0; i < CHECK_FDS; i++)
+		keep[n++] = l->bpf.check.fd[i];
 	for (size_t i = 0; i < PROCESSES; i++)
 		keep[n++] = l->programs.fd[i];
 	for (size_t i = 0; i < l->groups.host.n; i++)
@@ -40,10 +40,10 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 				     .launcher = parent,
 				     .plan = s->plan,
 				     .program = s->l->programs.fd,
-				     .exec_map = -1,
-				     .exec_link = s->l->bpf.check.link};
-	const struct idmap maps[] = {s->map, home_map(s->l, s->map.shown_uid)};
-	int userns[ARRAY_LEN(maps)], link[2], r = 0;
+				     .exec_link = s->l->bpf.check.fd[CHECK_LINK]};
+	const struct uid_range *uids = &s->l->settings.config.session_uids;
+	const struct idmap owners[] = {s->map, home_map(s->l, s->map.shown_uid)};
+	int userns[ARRAY_LEN(owners)], link[2], maps[SESSION_FDS] = {-1, -1, -1, -1}, r = 0;
 	size_t n = 0;
 	char id[GROUP_ID_MAX];
 
@@ -69,12 +69,16 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 	close(link[1]);
 	/* From now on the kernel checks what the session executes; no program but init runs yet. */
 	if (r == 0 && done.exec_link != -1)
-		r = exec_sessions_add(&s->l->bpf.check, done.init.pid, &done.exec_map, err);
+		r = exec_sessions_add(&s->l->bpf.check, done.init.pid,
+				      uid_range_has(uids, s->plan->uid), maps, err);
+	done.exec_map = maps[SESSION_FD_WANTS];
+	if (r == 0)
+		r = ahead_pass(&done.ahead, maps + SESSION_FD_SLOTS, err);
 	if (r < 0)
 		return r;
 	/* If this fails, the launcher reports it for the session that needs the namespace. */
-	while (s->map.shown_uid != 0 && n < ARRAY_LEN(maps) &&
-	       sandbox_idmap(&maps[n], &userns[n], NULL) == 0)
+	while (s->map.shown_uid != 0 && n < ARRAY_LEN(owners) &&
+	       sandbox_idmap(&owners[n], &userns[n], NULL) == 0)
 		n++;
 	if (n > 0 && fdio_send(s->sock, &made, 1, userns, n) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "the launcher does not listen");
@@ -88,18 +92,11 @@ static int prepare(const struct stub *s, pid_t parent, struct err *err)
 void stub_main(const struct stub *s, pid_t parent)
 {
 	struct err err = {0};
-	sigset_t none;
-	int null;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
 		_exit(125);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(0022);
-	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(s->l->settings.log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
+	if (!child_begin(s->l) || setsid() < 0 || chdir("/") < 0 ||
 	    setrlimit(RLIMIT_NOFILE, &s->l->nofile) < 0) {
 		err_errno(&err, E_UNAVAILABLE, NULL, "cannot prepare the session");
 	} else {

@@ -109,8 +109,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1, check_ask) \
 	X(check_policy,       71, CHECK, LAUNCHER, IN_OPEN, OPEN,   0, 1, check_policy) \
-	/* launcher <- agentsh-bpf. The map of sessions and the link of the exec check. */ \
-	X(bpf_loaded,         75, BPF, LAUNCHER,   IN_NEW,  ENDING, 0, 2, bpf_loaded)
+	/* launcher <- agentsh-bpf. The descriptors of struct exec_check. */               \
+	X(bpf_loaded,         75, BPF, LAUNCHER,   IN_NEW,  ENDING, 0, 5, bpf_loaded)
 // clang-format on
 
 enum msg_type {
@@ -348,7 +348,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STR(description, TEXT_LEN) U32(file_rules) STRV(limits, TEXT_LEN) \
 		STRV(withheld, LIST_LEN)) \
 	\
-	/* Without descriptors: why the programs cannot be had. */ \
+	/* Without all descriptors: why the other programs cannot be had. */ \
 	PAYLOAD(bpf_loaded, STR(error, TEXT_LEN))
 // clang-format on
 

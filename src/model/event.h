@@ -41,8 +41,14 @@ enum event_type {
 enum event_class { EVENT_CLASS_OTHER, EVENT_CLASS_FILE, EVENT_CLASS_NETWORK, EVENT_CLASS_EXEC };
 
 /* The numbers of a file operation that are known. A number that is not 0 is known without its bit:
- * older versions have no bits. */
-enum event_has { EVENT_HAS_BYTES = 1, EVENT_HAS_OFFSET = 2, EVENT_HAS_SIZES = 4 };
+ * older versions have no bits. MAPPED: the file was also read or written as memory, which no number
+ * counts. */
+enum event_has {
+	EVENT_HAS_BYTES = 1,
+	EVENT_HAS_OFFSET = 2,
+	EVENT_HAS_SIZES = 4,
+	EVENT_MAPPED = 8,
+};
 
 struct event {
 	uint64_t seq; /* given by the store, 0 before */

@@ -20,16 +20,20 @@ static void format_file(struct jw *w, const struct event *e)
 {
 	const bool bytes = (e->op_has & EVENT_HAS_BYTES) || e->op_bytes != 0;
 	const bool offset = (e->op_has & EVENT_HAS_OFFSET) || e->op_offset != 0;
+	const bool mapped = (e->op_has & EVENT_MAPPED) != 0;
 
 	text(w, "path", e->path);
 	text(w, "real_path", e->real_path);
-	if (e->op_to == NULL && e->op_flags == NULL && e->op_error == 0 && !bytes && !offset)
+	if (e->op_to == NULL && e->op_flags == NULL && e->op_error == 0 && !bytes && !offset &&
+	    !mapped)
 		return;
 	jw_kobj(w, "operation");
 	if (bytes)
 		number(w, "bytes", e->op_bytes);
 	if (offset)
 		number(w, "offset", e->op_offset);
+	if (mapped)
+		jw_kbool(w, "mapped", true);
 	text(w, "to", e->op_to);
 	if (e->op_error != 0) {
 		const char *name = strerrorname_np((int)e->op_error);

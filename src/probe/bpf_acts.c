@@ -132,18 +132,18 @@ static long exec_other(const char *value, char detail[PROBE_DETAIL])
 	struct exec_check check;
 	struct err err = {0};
 	pid_t init;
-	int wants, status;
+	int maps[SESSION_FDS], status;
 
 	if (exec_check_load(&exec_check_image, &check, &err) < 0)
 		return untried(err.message, detail);
 	init = enter_pid_namespace();
 	if (init == -1)
 		return step_failed("make a PID namespace", detail);
-	if (exec_sessions_add(&check, init, &wants, &err) < 0)
+	if (exec_sessions_add(&check, init, false, maps, &err) < 0)
 		return untried(err.message, detail);
-	if (execute(wants, EXEC_PASS) != 0)
+	if (execute(maps[SESSION_FD_WANTS], EXEC_PASS) != 0)
 		return untried("an exec that was let pass did not run", detail);
-	status = execute(wants, EXEC_COMPARE);
+	status = execute(maps[SESSION_FD_WANTS], EXEC_COMPARE);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
 		snprintf(detail, PROBE_DETAIL, "killed by SIGKILL before it ran");
 		return PROBE_REFUSED;
@@ -169,7 +169,7 @@ static int enter_network(uint64_t *cookie)
 }
 
 /* Loads the object, enters a network namespace and makes a map for it: 0, or PROBE_UNTRIED. */
-static long net_start(const struct bpf_image *image, enum session_map which, int *map,
+static long net_start(const struct bpf_image *image, const struct session_map *which, int *map,
 		      char detail[PROBE_DETAIL])
 {
 	struct bpf_programs p;
@@ -208,7 +208,7 @@ static long owner_unnoted(const char *value, char detail[PROBE_DETAIL])
 	struct net_tuple tuple;
 	int owners = -1, from, to;
 
-	if (net_start(&net_owner_image, SESSION_OWNERS, &owners, detail) < 0)
+	if (net_start(&net_owner_image, &session_owners, &owners, detail) < 0)
 		return PROBE_UNTRIED;
 	from = receiver(SOCK_STREAM, &at);
 	to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -244,7 +244,7 @@ static long net_refused(int type, char detail[PROBE_DETAIL])
 	struct sockaddr_in at;
 	int rules = -1;
 
-	if (net_start(&net_refuse_image, SESSION_RULES, &rules, detail) < 0)
+	if (net_start(&net_refuse_image, &session_rules, &rules, detail) < 0)
 		return PROBE_UNTRIED;
 	if (receiver(type, &at) == -1 || reach(type, &at) < 0)
 		return step_failed("reach an address without a rule", detail);
@@ -273,7 +273,7 @@ static long unix_refused(const char *value, char detail[PROBE_DETAIL])
 	struct net_path path;
 	int paths = -1, from, to[2];
 
-	if (net_start(&net_unix_image, SESSION_PATHS, &paths, detail) < 0)
+	if (net_start(&net_unix_image, &session_paths, &paths, detail) < 0)
 		return PROBE_UNTRIED;
 	from = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	to[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -332,8 +332,8 @@ static struct file_slot *files_start(uint32_t fuse_dev, char detail[PROBE_DETAIL
 		return NULL;
 	}
 	key.pid_namespace = (uint32_t)st.st_ino;
-	if (session_map_add(SESSION_SLOTS, p.map[0], &key, &slots, &err) < 0 ||
-	    session_map_add(SESSION_RING, p.map[1], &key, &ring, &err) < 0) {
+	if (session_map_add(&session_slots, p.map[0], &key, &slots, &err) < 0 ||
+	    session_map_add(&session_ring, p.map[1], &key, &ring, &err) < 0) {
 		untried(err.message, detail);
 		return NULL;
 	}

@@ -129,15 +129,16 @@ void seccomp_build(unsigned what, struct seccomp_program *out)
 	give(out, SECCOMP_RET_ALLOW);
 }
 
-void seccomp_build_allowed(const uint32_t *numbers, size_t n, struct seccomp_program *out)
+void seccomp_build_allowed(const struct seccomp_allowed *a, struct seccomp_program *out)
 {
 	out->n = 0;
 	load(out, AT_ARCHITECTURE);
 	add(out, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
 	give(out, SECCOMP_RET_KILL_PROCESS);
 	load(out, AT_NUMBER);
-	for (size_t i = 0; i < n; i++) {
-		add(out, BPF_JMP | BPF_JEQ | BPF_K, numbers[i], 0, 1);
+	add_table(out, a->tested, a->tested + a->ntested, false);
+	for (size_t i = 0; i < a->n; i++) {
+		add(out, BPF_JMP | BPF_JEQ | BPF_K, a->number[i], 0, 1);
 		give(out, SECCOMP_RET_ALLOW);
 	}
 	/* The flags of clone3 are in memory: libc then takes clone. */

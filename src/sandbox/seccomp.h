@@ -23,10 +23,6 @@ struct seccomp_program {
 enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2 };
 void seccomp_build(unsigned what, struct seccomp_program *out);
 
-/* For a process of agentsh's own: these calls and no others, which fail with EPERM. It may make
- * threads, but no processes. */
-void seccomp_build_allowed(const uint32_t *numbers, size_t n, struct seccomp_program *out);
-
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
  * listener (close-on-exec, owned by the caller); only a fatal signal interrupts a caller that waits
  * for it. E_ENFORCEMENT, subject "seccomp", or "exec_policy" if the listener fails. */
@@ -75,3 +71,13 @@ extern const size_t seccomp_nrows;
 /* More rows for a session that shares the machine's namespaces; they come first. */
 extern const struct seccomp_row seccomp_shared_rows[];
 extern const size_t seccomp_shared_nrows;
+
+/* For a process of agentsh's own: these calls and no others, which fail with EPERM. It may make
+ * threads, but no processes. A call in `tested` is allowed unless the tests of its row hold. */
+struct seccomp_allowed {
+	const uint32_t *number;
+	size_t n;
+	const struct seccomp_row *tested;
+	size_t ntested;
+};
+void seccomp_build_allowed(const struct seccomp_allowed *a, struct seccomp_program *out);

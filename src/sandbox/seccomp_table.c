@@ -166,6 +166,7 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(io_uring_setup), SECCOMP_EPERM, "", "makes system calls that no filter sees"},
 	{CALL(io_uring_enter), SECCOMP_EPERM, "", "makes system calls that no filter sees"},
 	{CALL(io_uring_register), SECCOMP_EPERM, "", "makes system calls that no filter sees"},
+	{CALL(io_setup), SECCOMP_ENOSYS, "", "reads and writes files by requests that nothing counts; programs then do without"},
 	{CALL(userfaultfd), SECCOMP_EPERM, "", "holds the kernel at a page fault: the tool of most races"},
 	{CALL(bpf), SECCOMP_EPERM, "", "loads programs into the kernel"},
 	{CALL(perf_event_open), SECCOMP_EPERM, "", "observes other processes and the kernel"},

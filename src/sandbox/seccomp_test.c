@@ -108,6 +108,10 @@ static void sbx_2_the_wall_is_what_stops_it(void **state)
 		{467, -1, 0, 0},
 	};
 
+	const struct call aio = {SYS_io_setup, 1, 0, 0};
+
+	assert_int_equal(kid_run(make_call, &aio, true), EFAULT);
+	assert_int_equal(inside_as_user(make_call, &aio), ENOSYS);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		if (kid_run(make_call, &calls[i], true) == EPERM)
 			fail_msg("call %ld (row %zu) is refused without the wall", calls[i].number,

@@ -91,6 +91,12 @@ int assignment_send(int sock, const struct assignment *o, const struct sandbox_p
 /* Stub, still privileged: starts the process of PROCESS_AHEAD that the plan needs. It has the
  * session's ids and, with a privileged plan, /dev/fuse and CAP_SYS_ADMIN. */
 int start_ahead(struct prepared_stub *p, struct err *err);
+/* Stub: hands it slots, ring and link of bpf/file_layout.h; fd[0] -1: none. They come before its
+ * part of the assignment. */
+#define AHEAD_FDS 3
+int ahead_pass(const struct process_link *ahead, const int fd[AHEAD_FDS], struct err *err);
+/* The process: waits for them. Without BPF fd stays as it is. False: the session is not needed. */
+bool ahead_receive(int link, int fd[AHEAD_FDS]);
 /* Stub: gives up all power and becomes the main process, which waits. Only returns on failure. */
 int assignment_wait(const struct prepared_stub *p, struct err *err);
 /* Main process: reads its arguments, waits (and sends READY when init is prepared), binds init and

@@ -66,3 +66,18 @@ int start_ahead(struct prepared_stub *p, struct err *err)
 		child(p, p->ahead.row, p->program[i], &args, parent);
 	return p->ahead.pid > 0 ? 0 : err_errno(err, E_UNAVAILABLE, NULL, "fork");
 }
+
+int ahead_pass(const struct process_link *ahead, const int fd[AHEAD_FDS], struct err *err)
+{
+	if (ahead->row == NULL || fdio_send(ahead->fd, "", 1, fd, fd[0] != -1 ? AHEAD_FDS : 0) >= 0)
+		return 0;
+	return err_set(err, E_ENFORCEMENT, NULL, "%s ended early", ahead->row->title);
+}
+
+bool ahead_receive(int link, int fd[AHEAD_FDS])
+{
+	size_t nfds = AHEAD_FDS;
+	char byte;
+
+	return fdio_recv(link, &byte, 1, fd, &nfds, NULL) == 1;
+}

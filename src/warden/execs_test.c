@@ -3,6 +3,7 @@
 #include "bpf/bpf_map.h"
 #include "bpf/exec_layout.h"
 #include "command/testkit/warden_testkit.h"
+#include <linux/bpf.h>
 
 static const char rules[] =
 	"command_rules:\n"
@@ -155,13 +156,15 @@ static void pol_4_a_lost_exec_check_is_recorded(void **state)
 {
 	const union exec_entry zero = {0};
 	const uint32_t record = 0;
+	const struct bpf_map_shape shape = {"wants",	    BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC,
+					    sizeof(record), sizeof(zero),      EXEC_WANTS_MAX};
 	struct wkit_request request = {.rules = rules,
 				       .exec_link = open("/dev/null", O_RDONLY | O_CLOEXEC)};
 	struct warden_patch nothing = {0};
 	struct wkit *k;
 
 	wkit_of(state);
-	request.exec_map = bpf_map_new("wants", sizeof(record), sizeof(zero), EXEC_WANTS_MAX);
+	request.exec_map = bpf_map_new(&shape);
 	if (request.exec_map < 0) {
 		print_message("# skipped: needs root, and BPF maps\n");
 		close(request.exec_link);

@@ -15,8 +15,11 @@ from harness import wait_for
 import bpf
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-REQUIRED = {"sandbox": {"bpf": "required"}}
+NATIVE = {"monitoring": {"mode": "native"}}
+REQUIRED = {"sandbox": {"bpf": "required"}, **NATIVE}
+FUSE = {"sandbox": {"bpf": "required"}, "monitoring": {"mode": "fuse"}}
 ALL_OF_CHECK = ["link", "map", "prog"]
+ALL_OF_FILES = ["link", "link", "map", "map", "map", "prog", "prog"]
 CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF = 12, 38, 39
 
 
@@ -36,9 +39,15 @@ def gone(objects):
     wait_for(lambda: not any(bpf.loaded(*one) for one in objects), "the kernel has unloaded all of it")
 
 
+def holders(server):
+    """The wardens and file servers of sessions."""
+    wardens = server.warden_pids()
+    return [*wardens, *(c for w in wardens for c in harness.children_of(w) if harness.program_of(c) == "agentsh-fs")]
+
+
 def kill_all(server):
     """The server and its wardens, without a chance to clean up."""
-    victims = [server.pid, *harness.descendants_of(server.pid), *server.warden_pids()]
+    victims = [server.pid, *harness.descendants_of(server.pid), *holders(server)]
     for pid in victims:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -47,13 +56,13 @@ def kill_all(server):
 
 
 def test_cfg_1_sandbox_bpf(new_server):
-    server = new_server(config={"sandbox": {"bpf": "off"}})
+    server = new_server(config={"sandbox": {"bpf": "off"}, **NATIVE})
     assert bpf.held(server.pid) == set()
     session = server.session()
     assert verified(session) == {"stop"}
     assert "verified by stop" in detail_of(session)
     for value in ("auto", "required"):
-        server = new_server(config={"sandbox": {"bpf": value}})
+        server = new_server(config={"sandbox": {"bpf": value}, **NATIVE})
         assert sorted(kind for kind, _ in bpf.held(server.pid)) == ALL_OF_CHECK
         session = server.session()
         assert verified(session) == {"bpf"}
@@ -79,7 +88,7 @@ def test_cfg_1_a_normal_users_server_cannot_require_bpf(new_server):
     assert server.process.wait(harness.DEADLINE) == 125
     assert "sandbox.bpf is 'required', and cannot be had: only root's server may load BPF" in server.log_text()
     server = new_server(uid=harness.USER_UID, config={"sandbox": {"bpf": "auto"}})
-    assert server.log_text().count("execs are verified by stops, not by BPF") == 1
+    assert server.log_text().count("the kernel's BPF programs cannot all be had") == 1
     assert verified(server.session()) == {"stop"}
 
 
@@ -168,36 +177,70 @@ def test_pol_4_a_program_is_verified_in_every_session(new_server):
             assert names == [], (pid, harness.program_of(pid))
 
 
-def test_sbx_2_nothing_stays_loaded_when_the_server_ends(new_server):
-    server = new_server(config=REQUIRED)
+def test_fil_8_a_sessions_file_server_holds_its_own_maps(new_server):
+    """One program of a server counts for all; each file server holds its session's two maps and the link."""
+    server = new_server(config=FUSE)
+    assert sorted(kind for kind, _ in bpf.held(server.pid)) == ALL_OF_FILES
+    sessions = [server.session() for _ in range(3)]
+    assert [s.out("echo x > f; cat f") for s in sessions] == ["x\n"] * 3
+    wardens = server.warden_pids()
+    servers = [bpf.held(pid) for pid in holders(server) if pid not in wardens]
+    shared = set.intersection(*servers)
+    assert len(servers) == 3 and sorted(kind for kind, _ in shared) == ["link", "prog"]
+    own = [held - shared for held in servers]
+    assert [sorted(kind for kind, _ in o) for o in own] == [["map", "map"]] * 3 and len(set.union(*own)) == 6
+    assert not set.union(*own) & set.union(*map(bpf.held, [server.pid, *wardens]))
+
+
+@pytest.mark.parametrize("config,count", [(REQUIRED, 4), (FUSE, 10)], ids=["native", "fuse"])
+def test_sbx_2_nothing_stays_loaded_when_the_server_ends(new_server, config, count):
+    server = new_server(config=config)
     assert verified(server.session()) == {"bpf"}
-    held = set.union(*map(bpf.held, [server.pid, *server.warden_pids()]))
-    assert all(bpf.loaded(*one) for one in held) and len(held) == 4
+    held = set.union(*map(bpf.held, [server.pid, *holders(server)]))
+    assert all(bpf.loaded(*one) for one in held) and len(held) == count
     server.stop()
     gone(held)
 
 
-def test_sbx_2_nothing_stays_loaded_when_all_are_killed(new_server):
-    server = new_server(config=REQUIRED)
+@pytest.mark.parametrize("config", [REQUIRED, FUSE], ids=["native", "fuse"])
+def test_sbx_2_nothing_stays_loaded_when_all_are_killed(new_server, config):
+    server = new_server(config=config)
     assert verified(server.session()) == {"bpf"}
-    held = set.union(*map(bpf.held, [server.pid, *server.warden_pids()]))
+    held = set.union(*map(bpf.held, [server.pid, *holders(server)]))
     kill_all(server)
     gone(held)
 
 
+def test_fil_8_bytes_are_counted_on_after_the_launchers_death(new_server):
+    """The file server holds the program; the next launcher's program counts for new sessions alone."""
+    server = new_server(config=FUSE)
+    old = server.session()
+    (old.workspace / "f").write_bytes(b"f" * 1000)
+    server.process.kill()
+    server.process.wait(harness.DEADLINE)
+    server.start()
+    new = server.session()
+    for session in (old, new, old):
+        (session.workspace / "f").write_bytes(b"f" * 1000)
+        read = session.exec("cat", "f", "f")["events"]["file_operations"]
+        assert [e["operation"]["bytes"] for e in read if e["type"] == "file_read"] == [1000, 1000]
+
+
+@pytest.mark.parametrize("mode", ["native", "fuse"])
 @pytest.mark.parametrize("config,most", [({"pool_size": 0}, 12), ({"root_inside": True}, 72)])
-def test_sbx_2_an_ended_sessions_map_goes(new_server, config, most):
+def test_sbx_2_an_ended_sessions_map_goes(new_server, config, most, mode):
     """With root_inside no sandbox is prepared, and a client waits for each one."""
-    server = new_server(config={"sandbox": {"bpf": "required", **config}})
+    server = new_server(config={"sandbox": {"bpf": "required", **config}, "monitoring": {"mode": mode}})
     maps = set()
     for _ in range(most):
         session = server.session()
         session.out("true")
-        maps |= {one for pid in server.warden_pids() for one in bpf.held(pid) if one[0] == "map"}
+        maps |= {one for pid in holders(server) for one in bpf.held(pid) if one[0] == "map"}
         session.destroy()
-    assert len(maps) == most
+    each = 3 if mode == "fuse" else 1
+    assert len(maps) == most * each
     # the launcher looks for ended sessions now and then, not at each end
-    assert sum(bpf.loaded(*one) for one in maps) < most
+    assert sum(bpf.loaded(*one) for one in maps) < most * each
 
 
 def test_pol_4_two_servers_do_not_disturb_each_other(new_server):

@@ -91,8 +91,11 @@ void bpf_kit_add(struct bpf_kit_session *s, const struct exec_check *check)
 {
 	struct err err = {0};
 
-	if (exec_sessions_add(check, s->init, &s->wants, &err) < 0)
+	int maps[SESSION_FDS];
+
+	if (exec_sessions_add(check, s->init, false, maps, &err) < 0)
 		fail_msg("%s", err.message);
+	s->wants = maps[SESSION_FD_WANTS];
 }
 
 pid_t bpf_kit_fork(struct bpf_kit_session *s, bool nested)

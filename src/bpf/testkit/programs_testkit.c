@@ -118,14 +118,15 @@ int programs_kit_read(int ring, programs_kit_record_fn *fn, void *arg)
 	return n;
 }
 
-void net_kit_start(struct net_kit *kit, const struct bpf_image *image, enum session_map rules)
+void net_kit_start(struct net_kit *kit, const struct bpf_image *image,
+		   const struct session_map *rules)
 {
 	struct err err = {0};
 
 	programs_kit_load(image, &kit->p);
 	kit->netns = programs_kit_network();
 	if (session_map_add(rules, kit->p.map[0], &kit->netns, &kit->rules, &err) < 0 ||
-	    session_map_add(SESSION_CALLS, kit->p.map[1], &kit->netns, &kit->calls, &err) < 0)
+	    session_map_add(&session_calls, kit->p.map[1], &kit->netns, &kit->calls, &err) < 0)
 		fail_msg("%s", err.message);
 }
 

@@ -38,7 +38,8 @@ struct net_kit {
 	int calls;
 };
 /* The test moves into the namespace. */
-void net_kit_start(struct net_kit *kit, const struct bpf_image *image, enum session_map rules);
+void net_kit_start(struct net_kit *kit, const struct bpf_image *image,
+		   const struct session_map *rules);
 void net_kit_end(struct net_kit *kit);
 /* Reads all recorded calls; returns how many there were. *last: the newest, as it was if none. */
 int net_kit_read(struct net_kit *kit, struct net_call *last);

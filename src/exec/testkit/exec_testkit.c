@@ -8,8 +8,9 @@
 #define KIT_IS(nr, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), (no))
 #define KIT_ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
 
-struct kit kit = {
-	.check = {-1, -1}, .lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
+struct kit kit = {.check = {.fd = {-1, -1, -1, -1, -1}},
+		  .lock = PTHREAD_MUTEX_INITIALIZER,
+		  .came = PTHREAD_COND_INITIALIZER};
 
 const char *kit_path(const char *name)
 {
@@ -226,7 +227,7 @@ static pid_t fork_keeper(void)
 		return fork();
 	if (kit.is_user)
 		assert_int_equal(seteuid(0), 0);
-	if (kit.check.link < 0 &&
+	if (kit.check.fd[CHECK_LINK] < 0 &&
 	    (geteuid() != 0 || exec_check_load(&exec_check_image, &kit.check, &err) < 0)) {
 		print_message("# skipped: %s\n",
 			      err.message[0] != '\0' ? err.message : "needs root");
@@ -241,12 +242,12 @@ static pid_t fork_keeper(void)
 static void register_guest(void)
 {
 	struct err err = {0};
-	int wants = -1;
+	int maps[SESSION_FDS];
 
-	if (exec_sessions_add(&kit.check, kit.keeper, &wants, &err) < 0)
+	if (exec_sessions_add(&kit.check, kit.keeper, false, maps, &err) < 0)
 		fail_msg("%s", err.message);
-	kit.wants_fd = wants;
-	kit.link_fd = fcntl(kit.check.link, F_DUPFD_CLOEXEC, 0);
+	kit.wants_fd = maps[SESSION_FD_WANTS];
+	kit.link_fd = fcntl(kit.check.fd[CHECK_LINK], F_DUPFD_CLOEXEC, 0);
 	kit.wants = exec_wants_open(kit.wants_fd, kit.link_fd);
 	if (kit.is_user) {
 		assert_int_equal(seteuid(KIT_UID), 0);
