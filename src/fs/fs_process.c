@@ -284,6 +284,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->session = fs_session_new(p);
 	s->watch.tally = fs_session_tally(s->session);
 	s->watch.closed = on_closed;
+	s->watch.asker = &p->asker;
 	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
 		answer.code = E_INTERNAL;

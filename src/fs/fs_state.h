@@ -9,6 +9,7 @@
 #include "fs/byte_slots.h"
 #include "fs/fs.h"
 #include "fs/node.h"
+#include "gate/gate.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -51,6 +52,8 @@ struct fs {
 /* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
  * runs again on a thread of its own. Only for requests without names and data. */
 #define FS_MUST_WAIT (-4096)
+/* The request waits for an approver. */
+#define FS_HELD (-4097)
 typedef int fs_op_fn(struct fs *fs, const struct fs_request *q, struct fs_reply *r);
 
 /* Runs the request's operation and sets r->error; it may park the request. */
@@ -105,10 +108,13 @@ enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_
 			     const char *name);
 
 bool watch_has_room(const struct fs_watch *w);
-struct watch_park *watch_park_new(struct fs *fs);
+struct watch_park *watch_park_new(struct fs *fs, const struct fs_watch_setup *s);
 void watch_park_free(struct watch_park *p); /* what still waits is forgotten */
 bool watch_park(struct watch_park *p, const struct fs_request *q); /* false: no thread */
 bool watch_park_interrupt(struct watch_park *p, uint64_t unique);
+/* The request waits for an approver, and then runs again with the answer. False: it cannot; k says
+ * why. */
+bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct gate_case *k);
 /* Whether nothing denies the operations (bits 1 << OP_FILE_…) at the canonical path, and it is
  * shown. */
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);

@@ -235,7 +235,7 @@ int fs_request_parse(const void *bytes, size_t len, uint64_t features, struct fs
 	out->data = NULL;
 	out->data_len = 0;
 	out->supplementary = (gid_t)-1;
-	out->may_wait = false;
+	out->may_wait = out->answered = false;
 	row = row_of(h->opcode);
 	if (h->len != len)
 		return -EINVAL;

@@ -5,6 +5,7 @@
  * too long or unknown is an error, never a crash. Pure; any thread. */
 #pragma once
 #include "fs/fuse_kernel.h"
+#include "gate/file_grant.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,7 +34,12 @@ struct fs_request {
 	/* With FUSE_CREATE_SUPP_GROUP: the supplementary group of the caller by which it may create
 	 * an entry in this directory; (gid_t)-1: none. */
 	gid_t supplementary;
-	bool may_wait; /* not of the kernel: this thread may wait for others; see slow_call.c */
+	/* The rest is not of the kernel. */
+	bool may_wait; /* this thread may wait for others; see slow_call.c */
+	bool answered; /* an approver was asked at began_us, and this is the answer: */
+	uint32_t why;  /* enum gate_why; 0: granted */
+	int64_t began_us;
+	struct file_grant granted;
 
 	_Alignas(8) union {
 		struct fuse_setxattr_in setxattr;

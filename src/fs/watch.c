@@ -35,7 +35,8 @@ struct watch_place {
 	bool made;	     /* the session made the directory that has the name */
 	struct node_key key; /* if it is a directory */
 	struct file_rules rules;
-	uint32_t set; /* what is denied: policy_file_set and SET_… */
+	uint32_t set;	  /* what is denied: policy_file_set and SET_… */
+	unsigned approve; /* operations of the request that only an approver can allow */
 };
 
 struct watched {
@@ -45,6 +46,7 @@ struct watched {
 	struct gate_case k;
 	enum fs_actor kind;
 	int64_t begin_us;
+	bool own;      /* asked for by agentsh itself, for a command */
 	bool refused;  /* k.verdict says why */
 	bool silent;   /* no event */
 	uint64_t size; /* before O_TRUNC */
@@ -73,7 +75,7 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 			  s->blocked.n == 0;
 	if (policy_spares(gate_policy(s->gate), NULL))
 		w->made = made_dirs_new();
-	w->park = watch_park_new(fs);
+	w->park = watch_park_new(fs, s);
 	return w;
 }
 
@@ -252,7 +254,7 @@ static int refuse(struct watched *w, const struct watch_place *p, const char *ru
 
 /* The verdict of the event is that of the operation that is denied, else of one that is to be
  * logged, else of the main one. makes: the name is to be made. */
-static int ask_at(const struct fs_watch *watch, struct watched *w, const struct watch_place *p,
+static int ask_at(const struct fs_watch *watch, struct watched *w, struct watch_place *p,
 		  unsigned ops, bool makes)
 {
 	const bool hidden = (p->set & POLICY_FILE_HIDDEN) != 0;
@@ -270,6 +272,9 @@ static int ask_at(const struct fs_watch *watch, struct watched *w, const struct 
 	if (p->set & SET_READ_ONLY && ops & WATCH_CHANGES)
 		return refuse(w, p, "filesystem.read_only_passthrough_paths",
 			      "this path is read-only", EROFS);
+	p->approve = gate_has_approver(watch->setup.gate) ? ops & POLICY_FILE_APPROVE(p->set) : 0;
+	denied &= ~p->approve;
+	ops &= ~p->approve;
 	if (hidden && denied == 0)
 		denied = WATCH_OP(stat);
 	for (unsigned i = 0; i <= OP_FILES; i++) {
@@ -307,7 +312,9 @@ static int compare(const struct fs_watch *watch, struct watched *w, const struct
 		   const struct watch_place *to)
 {
 	const struct policy *policy = gate_policy(watch->setup.gate);
-	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0;
+	const uint32_t never = from->set & ~POLICY_FILE_APPROVE(from->set) & POLICY_FILE_ALL;
+	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0 ||
+		     (never & POLICY_FILE_APPROVE(to->set)) != 0;
 
 	if (!gains && !watch->unrestricted && (from->directory || !from->known))
 		gains = listed_below(&watch->setup.blocked, from->path) ||
@@ -376,6 +383,53 @@ static int ask(struct fs *fs, const struct fs_request *q, struct watched *w)
 	return r;
 }
 
+/* ---- an approver ---- */
+
+/* So much of the path of a held request is looked at again when it goes on. The kernel sends these
+ * without a lock of the directory; see docs/architecture/fs.md. */
+static bool can_wait(const struct fs_request *q)
+{
+	return q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR || q->opcode == FUSE_TMPFILE;
+}
+
+/* The operations that only an approver can allow. FS_HELD: it is asked, and the request is parked.
+ */
+static int approve(struct fs *fs, const struct fs_request *q, struct watched *w)
+{
+	const struct fs_watch *watch = fs->watch;
+	const bool two = w->need.names == WATCH_MOVE || w->need.names == WATCH_LINK;
+	struct file_grant need = {.ops = w->at.approve, .to_ops = two ? w->to.approve : 0};
+	const struct watch_place *p = need.ops != 0 ? &w->at : &w->to;
+	const unsigned ops = need.ops | need.to_ops;
+	enum gate_why why = GATE_WHY_UNASKED;
+
+	/* access() asks whether the operation may be tried */
+	if (ops == 0 || w->need.event == WATCH_SILENT)
+		return 0;
+	file_grant_name(&need, w->at.path, two ? w->to.path : NULL);
+	w->op.file.op = (enum op_file)__builtin_ctz(p->approve);
+	w->op.file.path = p->path;
+	gate_ask_file(watch->setup.gate, &w->k, &p->rules);
+	w->op.file.path = w->at.path;
+	w->k.to = two ? w->to.path : NULL;
+	w->k.also = ops & ~(1U << w->op.file.op);
+	if (q->answered && (q->why != 0 || file_grant_covers(&q->granted, &need)))
+		why = (enum gate_why)q->why;
+	else if (!q->answered && can_wait(q) && !w->own) {
+		if (watch_park_hold(watch->park, q, &w->k))
+			return FS_HELD;
+		why = w->k.why;
+	}
+	if (why == GATE_WHY_POLICY) {
+		gate_approve(&w->k);
+		w->op.file.op = w->need.main;
+		return 0;
+	}
+	gate_refuse(&w->k, why);
+	w->refused = true;
+	return why == GATE_WHY_INTERRUPTED ? -EINTR : -EACCES;
+}
+
 /* ---- settling ---- */
 
 static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor kind, uint32_t tid,
@@ -414,7 +468,7 @@ static void settle(struct fs *fs, const struct fs_request *q, struct watched *w,
 
 	/* ESTALE: the kernel looks again and asks again; the others are run again */
 	if (w->silent || w->need.event == WATCH_SILENT || result == -ESTALE ||
-	    result == FS_MUST_WAIT || (result == -EINTR && q->may_wait) ||
+	    result == FS_MUST_WAIT || result == FS_HELD || (result == -EINTR && q->may_wait) ||
 	    (w->need.event == WATCH_DENIALS && !w->refused))
 		return;
 	if (two && w->op.file.path == w->to.path)
@@ -574,9 +628,11 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 
 	if (w->kind == FS_ACTOR_OWN)
 		result = 0;
+	else if (result == 0)
+		result = approve(fs, q, w);
 	/* what is above the limit is refused if it would be an event; the rest is not counted */
-	else if (result == 0 && tally != NULL && w->need.event == WATCH_RECORDED &&
-		 !tally_allows(tally, &w->k.actor))
+	if (result == 0 && w->kind != FS_ACTOR_OWN && tally != NULL &&
+	    w->need.event == WATCH_RECORDED && !tally_allows(tally, &w->k.actor))
 		result = refuse(w, &w->at, "limits.max_file_ops",
 				"the session has had as many operations as it may have", EDQUOT);
 	if (result == 0 && q->opcode == FUSE_OPEN && w->need.flags & O_TRUNC &&
@@ -718,19 +774,22 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	}
 	if (!watch_need(q, &w.need))
 		return run(fs, q, r);
-	w.begin_us = clock_mono_us(&clock_system);
+	w.begin_us = q->answered ? q->began_us : clock_mono_us(&clock_system);
 	w.k = (struct gate_case){.op = &w.op};
-	w.refused = w.silent = false;
+	w.own = w.refused = w.silent = false;
 	w.size = 0;
 	w.at.set = 0;
+	w.at.approve = w.to.approve = 0;
 	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);
 	/* What agentsh changes, it changes for a command: see exec/attributes.h. */
-	if (w.kind == FS_ACTOR_OWN && (w.need.ops & WATCH_CHANGES) != 0)
+	w.own = w.kind == FS_ACTOR_OWN && (w.need.ops & WATCH_CHANGES) != 0;
+	if (w.own)
 		w.kind = FS_ACTOR_UNKNOWN;
 	result = run_watched(fs, q, &w, r, run);
 	if (w.kind != FS_ACTOR_OWN)
 		settle(fs, q, &w, result);
-	return result;
+	r->parked = result == FS_HELD;
+	return r->parked ? 0 : result;
 }
 
 enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_t node,

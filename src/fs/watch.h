@@ -28,6 +28,8 @@ struct fs_watch_setup {
 	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
 	 * something; all below a blocked one fails with EACCES. */
 	struct strv read_only, blocked;
+	/* Goes on with requests that waited for an approver, see gate_hold; NULL: none wait. */
+	const struct gate_asker *asker;
 	struct tally *tally; /* counts, and refuses what is above the limit; may be NULL */
 	void (*closed)(
 		void *arg); /* any worker thread: tally has one open file less; may be NULL */

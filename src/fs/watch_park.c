@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests that wait until the ring of events has room. They hold no worker: one thread runs them
- * in their order when there is room. */
+/* Requests that wait until the ring of events has room, or until an approver has answered. They
+ * hold no worker: one thread runs them in their order when there is room.
+ *
+ * The lock is taken before the gate's. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
@@ -11,18 +14,33 @@
 
 struct parked {
 	TAILQ_ENTRY(parked) next;
+	struct watch_park *park;
 	struct fs_request q;
+	/* while it is held */
+	struct gate_case k;
+	struct op op;
+	char *path, *to;	  /* owned */
 	_Alignas(8) char bytes[]; /* what q leads to */
 };
 
 struct watch_park {
 	struct fs *fs;
+	struct gate *gate;
+	const struct gate_asker *asker;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	TAILQ_HEAD(, parked) waiting;
+	TAILQ_HEAD(parked_list, parked) waiting; /* may run when there is room */
+	struct parked_list held;		 /* by the gate */
 	pthread_t thread;
 	bool started, stop;
 };
+
+static void free_parked(struct parked *one)
+{
+	free(one->path);
+	free(one->to);
+	free(one);
+}
 
 /* With the lock: the first one, when it may run. NULL: stop. */
 static struct parked *next_one(struct watch_park *p)
@@ -62,7 +80,7 @@ static void *run_parked(void *arg)
 		fs_run(p->fs, &one->q, &r);
 		if (!r.parked)
 			fs_transport_answer(p->fs->transport, one->q.unique, &r);
-		free(one);
+		free_parked(one);
 		pthread_mutex_lock(&p->lock);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -93,6 +111,7 @@ static struct parked *copy_request(const struct fs_request *q)
 		room += name[i];
 	}
 	one = mem_alloc(sizeof(*one) + room);
+	one->path = one->to = NULL;
 	at = one->bytes;
 	one->q = *q;
 	one->q.arg = keep(&at, q->arg, arg);
@@ -102,11 +121,24 @@ static struct parked *copy_request(const struct fs_request *q)
 	return one;
 }
 
-struct watch_park *watch_park_new(struct fs *fs)
+static void free_all(struct parked_list *list)
+{
+	struct parked *one;
+
+	while ((one = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, one, next);
+		free_parked(one);
+	}
+}
+
+struct watch_park *watch_park_new(struct fs *fs, const struct fs_watch_setup *s)
 {
 	struct watch_park *p = mem_new(struct watch_park);
 
 	p->fs = fs;
+	p->gate = s->gate;
+	p->asker = s->asker;
+	TAILQ_INIT(&p->held);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->changed, NULL);
 	TAILQ_INIT(&p->waiting);
@@ -120,18 +152,25 @@ void watch_park_free(struct watch_park *p)
 	if (p == NULL)
 		return;
 	pthread_mutex_lock(&p->lock);
+	TAILQ_FOREACH (one, &p->held, next)
+		gate_gone(p->gate, &one->k);
 	p->stop = true;
 	pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (p->started)
 		pthread_join(p->thread, NULL);
-	while ((one = TAILQ_FIRST(&p->waiting)) != NULL) {
-		TAILQ_REMOVE(&p->waiting, one, next);
-		free(one);
-	}
+	free_all(&p->waiting);
+	free_all(&p->held);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
+}
+
+/* With the lock. */
+static bool start(struct watch_park *p)
+{
+	p->started = p->started || pthread_create(&p->thread, NULL, run_parked, p) == 0;
+	return p->started;
 }
 
 bool watch_park(struct watch_park *p, const struct fs_request *q)
@@ -140,21 +179,93 @@ bool watch_park(struct watch_park *p, const struct fs_request *q)
 	bool started;
 
 	pthread_mutex_lock(&p->lock);
-	p->started = p->started || pthread_create(&p->thread, NULL, run_parked, p) == 0;
-	started = p->started;
+	started = start(p);
 	if (started)
 		TAILQ_INSERT_TAIL(&p->waiting, one, next);
 	pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (!started)
-		free(one);
+		free_parked(one);
 	return started;
+}
+
+/* ---- held by the gate ---- */
+
+/* With the lock: it runs, with the answer. */
+static void go_on(struct watch_park *p, struct parked *one, enum gate_why why)
+{
+	TAILQ_REMOVE(&p->held, one, next);
+	one->q.answered = true;
+	one->q.why = why;
+	TAILQ_INSERT_TAIL(&p->waiting, one, next);
+	pthread_cond_signal(&p->changed);
+}
+
+static void resume(struct gate_case *k, void *arg)
+{
+	struct parked *one = arg;
+	struct watch_park *p = one->park;
+
+	pthread_mutex_lock(&p->lock);
+	go_on(p, one, verdict_allows(&k->verdict) ? GATE_WHY_POLICY : k->why);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct gate_case *k)
+{
+	struct parked *one;
+	bool held = false;
+
+	k->why = GATE_WHY_UNASKED;
+	if (p->asker == NULL)
+		return false;
+	one = copy_request(q);
+	one->park = p;
+	one->q.began_us = clock_mono_us(&clock_system);
+	one->q.granted.ops = 1U << k->op->file.op | k->also;
+	file_grant_name(&one->q.granted, k->op->file.path, k->to);
+	one->op = *k->op;
+	one->op.file.path = one->path = mem_strdup(k->op->file.path);
+	one->k = *k;
+	one->k.why = GATE_WHY_POLICY;
+	one->k.op = &one->op;
+	one->k.to = one->to = k->to != NULL ? mem_strdup(k->to) : NULL;
+	pthread_mutex_lock(&p->lock);
+	if (start(p)) {
+		const struct gate_waiter waiter = {p->asker, resume, one};
+
+		TAILQ_INSERT_TAIL(&p->held, one, next);
+		held = gate_hold(p->gate, &one->k, &waiter) == GATE_PENDING;
+		if (!held) {
+			TAILQ_REMOVE(&p->held, one, next);
+			k->why = one->k.why;
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!held)
+		free_parked(one);
+	return held;
+}
+
+/* With the lock. */
+static bool interrupt_held(struct watch_park *p, uint64_t unique)
+{
+	struct parked *one;
+
+	TAILQ_FOREACH (one, &p->held, next)
+		if (one->q.unique == unique)
+			break;
+	/* else it is about to go on */
+	if (one != NULL && gate_gone(p->gate, &one->k))
+		go_on(p, one, GATE_WHY_INTERRUPTED);
+	return one != NULL;
 }
 
 bool watch_park_interrupt(struct watch_park *p, uint64_t unique)
 {
 	const struct fs_reply r = {.error = EINTR};
 	struct parked *one;
+	bool held;
 
 	pthread_mutex_lock(&p->lock);
 	TAILQ_FOREACH (one, &p->waiting, next)
@@ -162,10 +273,11 @@ bool watch_park_interrupt(struct watch_park *p, uint64_t unique)
 			break;
 	if (one != NULL)
 		TAILQ_REMOVE(&p->waiting, one, next);
+	held = one == NULL && interrupt_held(p, unique);
 	pthread_mutex_unlock(&p->lock);
 	if (one == NULL)
-		return false;
-	free(one);
+		return held;
+	free_parked(one);
 	fs_transport_answer(p->fs->transport, unique, &r);
 	return true;
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -15,6 +16,7 @@ struct gate {
 	struct policy *policy;
 	pthread_mutex_t lock;		 /* of what follows, and of deciding */
 	struct gate_approver approver;	 /* ask is NULL without an approver */
+	atomic_bool asks;		 /* there is one */
 	TAILQ_HEAD(, gate_case) waiting; /* in the order of their questions */
 	size_t nwaiting;
 	uint64_t last_id;
@@ -39,6 +41,7 @@ int gate_open(const struct gate_setup *s, struct gate **out, struct err *err)
 	}
 	policy_add_cache(g.policy, CACHED);
 	*out = mem_dup(&g, sizeof(g));
+	atomic_init(&(*out)->asks, false);
 	pthread_mutex_init(&(*out)->lock, NULL);
 	TAILQ_INIT(&(*out)->waiting);
 	return 0;
@@ -74,40 +77,115 @@ void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 	*v = k.verdict;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool same_question(const struct gate_case *a, const struct gate_case *b)
+{
+	return a->op->class == OP_FILE && b->op->class == OP_FILE &&
+	       a->op->file.op == b->op->file.op && a->also == b->also &&
+	       strcmp(a->op->file.path, b->op->file.path) == 0 && same_text(a->to, b->to) &&
+	       strcmp(a->actor.command_id, b->actor.command_id) == 0;
+}
+
+/* With the lock: the operations of the same question that were not answered, besides k. */
+static struct gate_case *find_question(const struct gate *g, uint64_t id, const struct gate_case *k)
+{
+	struct gate_case *other;
+
+	TAILQ_FOREACH (other, &g->waiting, next)
+		if (other != k && other->id == id && !other->answered)
+			return other;
+	return NULL;
+}
+
+/* With the lock: one that k can share the question of. *questions: how many there are. */
+static struct gate_case *find_same(const struct gate *g, const struct gate_case *k,
+				   size_t *questions)
+{
+	struct gate_case *other, *same = NULL;
+	uint64_t last = 0;
+
+	*questions = 0;
+	/* those of one question stand together */
+	TAILQ_FOREACH (other, &g->waiting, next) {
+		*questions += other->id != last;
+		last = other->id;
+		if (!g->approver.passes_on && !other->answered && same_question(other, k))
+			same = other;
+	}
+	return same;
+}
+
 /* With the lock. False: too many wait. */
 static bool wait_for_approver(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
 {
-	if (g->nwaiting >= GATE_PENDING_MAX)
+	size_t questions;
+	struct gate_case *same = find_same(g, k, &questions);
+
+	if (g->nwaiting >= GATE_PENDING_MAX ||
+	    (same == NULL && questions >= GATE_REQUESTS_MAX && !g->approver.passes_on))
 		return false;
-	k->id = ++g->last_id;
+	k->id = same != NULL ? same->id : ++g->last_id;
 	k->waiter = *waiter;
-	k->deadline_us = clock_mono_us(&clock_system) + g->approver.timeout_ms * 1000;
+	k->deadline_us = same != NULL
+				 ? same->deadline_us
+				 : clock_mono_us(&clock_system) + g->approver.timeout_ms * 1000;
 	k->answered = false;
-	TAILQ_INSERT_TAIL(&g->waiting, k, next);
 	g->nwaiting++;
+	if (same != NULL) {
+		TAILQ_INSERT_AFTER(&g->waiting, same, k, next);
+		return true;
+	}
+	TAILQ_INSERT_TAIL(&g->waiting, k, next);
 	g->approver.ask(g->approver.arg, g, k->id, k, k->deadline_us);
 	g->setup.deadline(g->setup.arg);
 	return true;
 }
 
+enum gate_answer gate_hold(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
+{
+	bool waits;
+
+	pthread_mutex_lock(&g->lock);
+	waits = g->approver.ask != NULL && wait_for_approver(g, k, waiter);
+	pthread_mutex_unlock(&g->lock);
+	if (!waits)
+		gate_refuse(k, GATE_WHY_FULL);
+	return waits ? GATE_PENDING : GATE_DENY;
+}
+
+void gate_approve(struct gate_case *k)
+{
+	k->verdict.effective = DECISION_allow;
+	k->verdict.why = NULL;
+}
+
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
 {
 	struct verdict *v = &k->verdict;
+	enum decision decided;
 
 	pthread_mutex_lock(&g->lock);
 	policy_decide(g->policy, k->op, waiter != NULL && g->approver.ask != NULL, v);
 	if (v->effective == DECISION_approve && !wait_for_approver(g, k, waiter))
 		gate_refuse(k, GATE_WHY_FULL);
+	/* once it is unlocked another thread may answer */
+	decided = v->effective;
 	pthread_mutex_unlock(&g->lock);
-	return v->effective == DECISION_approve ? GATE_PENDING
-	       : verdict_allows(v)		? GATE_ALLOW
-						: GATE_DENY;
+	return decided == DECISION_approve ? GATE_PENDING
+	       : decided == DECISION_allow ? GATE_ALLOW
+					   : GATE_DENY;
 }
 
 enum gate_answer gate_ask_file(struct gate *g, struct gate_case *k, const struct file_rules *f)
 {
-	policy_file_verdict(g->policy, f, k->op->file.op, &k->verdict);
-	return verdict_allows(&k->verdict) ? GATE_ALLOW : GATE_DENY;
+	policy_file_verdict(g->policy, f, k->op->file.op, gate_has_approver(g), &k->verdict);
+	return k->verdict.effective == DECISION_approve ? GATE_PENDING
+	       : verdict_allows(&k->verdict)		? GATE_ALLOW
+							: GATE_DENY;
 }
 
 void gate_refuse(struct gate_case *k, enum gate_why why)
@@ -130,6 +208,9 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 		[GATE_WHY_DISAPPROVED] = {"the approver said no", true},
 		[GATE_WHY_LATE] = {"the approver did not answer in time", true},
 		[GATE_WHY_GONE] = {"the command ended while it waited for an approver", true},
+		[GATE_WHY_INTERRUPTED] = {"a signal ended the call while it waited for an approver",
+					  true},
+		[GATE_WHY_UNASKED] = {"an approver was not asked about this before the call", true},
 	};
 	static const char *const own_rules[OP_CLASSES] = {[OP_FILE] = "file-control",
 							  [OP_EXEC] = "exec-control",
@@ -153,7 +234,15 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 
 void gate_set_approver(struct gate *g, const struct gate_approver *a)
 {
+	pthread_mutex_lock(&g->lock);
 	g->approver = *a;
+	pthread_mutex_unlock(&g->lock);
+	atomic_store(&g->asks, a->ask != NULL);
+}
+
+bool gate_has_approver(const struct gate *g)
+{
+	return atomic_load_explicit(&g->asks, memory_order_relaxed);
 }
 
 /* With the lock. */
@@ -168,29 +257,40 @@ static void stop_waiting(struct gate *g, struct gate_case *k)
 static void answer(struct gate_case *k, enum gate_why why)
 {
 	if (why == GATE_WHY_POLICY)
-		k->verdict.effective = DECISION_allow;
+		gate_approve(k);
 	else
 		gate_refuse(k, why);
 	k->answered = true;
 	k->waiter.asker->wake(k->waiter.asker->arg);
 }
 
-/* With the lock: the approver's answer is not wanted any more. */
+/* With the lock: k does not wait for the answer any more. */
+static void cancel(struct gate *g, const struct gate_case *k)
+{
+	if (find_question(g, k->id, k) == NULL)
+		g->approver.cancel(g->approver.arg, k->id);
+}
+
+/* With the lock. */
 static void give_up(struct gate *g, struct gate_case *k, enum gate_why why)
 {
-	g->approver.cancel(g->approver.arg, k->id);
+	cancel(g, k);
 	answer(k, why);
 }
 
-void gate_answer(struct gate *g, uint64_t id, bool allow)
+void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why)
 {
 	struct gate_case *k;
 
 	pthread_mutex_lock(&g->lock);
-	TAILQ_FOREACH (k, &g->waiting, next)
-		if (k->id == id && !k->answered)
-			answer(k, allow ? GATE_WHY_POLICY : GATE_WHY_DISAPPROVED);
+	while ((k = find_question(g, id, NULL)) != NULL)
+		answer(k, why);
 	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_answer(struct gate *g, uint64_t id, bool allow)
+{
+	gate_answer_why(g, id, allow ? GATE_WHY_POLICY : GATE_WHY_DISAPPROVED);
 }
 
 void gate_resume(struct gate *g, const struct gate_asker *asker)
@@ -210,16 +310,20 @@ void gate_resume(struct gate *g, const struct gate_asker *asker)
 	} while (k != NULL);
 }
 
-void gate_gone(struct gate *g, struct gate_case *k)
+bool gate_gone(struct gate *g, struct gate_case *k)
 {
+	bool waits;
+
 	pthread_mutex_lock(&g->lock);
-	if (k->id != 0) {
+	waits = k->id != 0;
+	if (waits) {
 		if (!k->answered)
-			g->approver.cancel(g->approver.arg, k->id);
+			cancel(g, k);
 		stop_waiting(g, k);
 		gate_refuse(k, GATE_WHY_GONE);
 	}
 	pthread_mutex_unlock(&g->lock);
+	return waits;
 }
 
 void gate_command_over(struct gate *g, const char *command_id)
@@ -233,7 +337,6 @@ void gate_command_over(struct gate *g, const char *command_id)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* All wait for the same time: the first that was not answered is the next to be late. */
 int64_t gate_expire(struct gate *g, int64_t now_us)
 {
 	int64_t next = -1;
@@ -243,11 +346,10 @@ int64_t gate_expire(struct gate *g, int64_t now_us)
 	TAILQ_FOREACH (k, &g->waiting, next) {
 		if (k->answered)
 			continue;
-		if (k->deadline_us > now_us) {
+		if (k->deadline_us <= now_us)
+			give_up(g, k, GATE_WHY_LATE);
+		else if (next < 0 || k->deadline_us < next)
 			next = k->deadline_us;
-			break;
-		}
-		give_up(g, k, GATE_WHY_LATE);
 	}
 	pthread_mutex_unlock(&g->lock);
 	return next;

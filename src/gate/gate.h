@@ -11,7 +11,8 @@
 #include "policy/policy.h"
 #include <sys/queue.h>
 
-#define GATE_PENDING_MAX 1024 /* operations that wait at a time; more are refused */
+#define GATE_REQUESTS_MAX 32 /* questions that an approver has at a time; more are refused */
+#define GATE_PENDING_MAX 256 /* operations that wait for them; the same */
 
 struct gate;
 struct gate_case;
@@ -51,13 +52,16 @@ enum gate_why {
 	GATE_WHY_REPLACEABLE,  /* ld.so would load a file that can be replaced */
 	GATE_WHY_MISMATCHED,   /* another program was loaded */
 	GATE_WHY_OTHER_ARGS,   /* it was loaded with other arguments */
-	GATE_WHY_FULL,	       /* GATE_PENDING_MAX operations wait */
+	GATE_WHY_FULL,	       /* too many wait: GATE_REQUESTS_MAX, GATE_PENDING_MAX */
 	GATE_WHY_LOADING,      /* the kernel's map of execs under way is full */
 	GATE_WHY_NO_ANSWER,    /* the program's file system does not answer */
 	GATE_WHY_DISAPPROVED,  /* the approver said no */
 	GATE_WHY_LATE,	       /* the approver did not answer in time */
 	GATE_WHY_GONE,	       /* the command ended while it waited */
+	GATE_WHY_INTERRUPTED,  /* a signal ended the call while it waited */
+	GATE_WHY_UNASKED,      /* it needs an approver, and cannot wait for one any more */
 };
+#define GATE_WHYS (GATE_WHY_UNASKED + 1)
 
 /* A thread that asks. wake is called by any thread, with the gate's lock held, when gate_resume
  * has something to do. */
@@ -79,10 +83,13 @@ struct gate_case {
 	struct actor actor;	/* the process that asks */
 	const char *request_id; /* borrowed; may be NULL */
 	bool initial;		/* the initial exec of a command */
+	/* of a file operation that waits */
+	const char *to; /* the other path of a rename or link; borrowed; may be NULL */
+	unsigned also;	/* further operations (1 << OP_FILE_…) that the same answer decides */
 	/* filled in by the gate */
 	struct verdict verdict;
 	enum gate_why why;
-	uint64_t id; /* while it waits, else 0 */
+	uint64_t id; /* of its question while it waits, else 0 */
 	/* private, while it waits */
 	TAILQ_ENTRY(gate_case) next;
 	struct gate_waiter waiter;
@@ -92,9 +99,14 @@ struct gate_case {
 /* Decides. GATE_PENDING: k stays where it is until it is resumed, or gate_gone. waiter NULL: the
  * operation cannot wait, and an approve is denied. */
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
-/* gate_ask of a file operation for which policy_decide_file has found the rules. It cannot wait.
- * Any thread; takes no lock. */
+/* gate_ask of a file operation for which policy_decide_file has found the rules. GATE_PENDING: the
+ * approver has to be asked, by gate_hold. Any thread; takes no lock. */
 enum gate_answer gate_ask_file(struct gate *g, struct gate_case *k, const struct file_rules *f);
+/* Asks the approver about an operation that the policy leaves to it. Operations of one command that
+ * are equal share a question. GATE_PENDING as above, or GATE_DENY. */
+enum gate_answer gate_hold(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
+/* The approver has allowed it. */
+void gate_approve(struct gate_case *k);
 /* Refuses an operation that must not happen although the policy may allow it. */
 void gate_refuse(struct gate_case *k, enum gate_why why);
 /* Decides an operation that is not done: no approver is asked, and no event is written. */
@@ -111,16 +123,22 @@ struct gate_approver {
 	void (*cancel)(void *arg, uint64_t id);
 	void *arg;
 	int64_t timeout_ms;
+	/* It passes every operation on to another process, whose gate lets equal ones share a
+	 * question. */
+	bool passes_on;
 };
-/* Copied; before the first question. */
+/* Copied; any thread. */
 void gate_set_approver(struct gate *g, const struct gate_approver *a);
+bool gate_has_approver(const struct gate *g);
 /* Any thread. An id that does not wait any more is ignored. */
 void gate_answer(struct gate *g, uint64_t id, bool allow);
+/* The same with another reason; GATE_WHY_POLICY allows. */
+void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why);
 /* The asker's thread: resumes its operations that were answered. */
 void gate_resume(struct gate *g, const struct gate_asker *asker);
-/* The asker's thread: the operation is given up; it is not resumed. One that does not wait is left
- * alone. */
-void gate_gone(struct gate *g, struct gate_case *k);
+/* The operation is given up. True: it waited, and is not resumed. One that does not wait is left
+ * alone. On another thread than the asker's, one that is being resumed does not wait any more. */
+bool gate_gone(struct gate *g, struct gate_case *k);
 /* Any thread: the command is over. What waits for it is denied. */
 void gate_command_over(struct gate *g, const char *command_id);
 /* Denies the operations that are late. Returns when the next one will be, on the monotonic clock;

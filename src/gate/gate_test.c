@@ -306,7 +306,7 @@ static void on_ask(void *arg, struct gate *g, uint64_t id, const struct gate_cas
 {
 	assert_ptr_equal(g, t.g);
 	assert_int_equal(id, k->id);
-	assert_string_equal(k->op->exec.path, "/usr/bin/rm");
+	assert_true(k->op->class == OP_FILE || strcmp(k->op->exec.path, "/usr/bin/rm") == 0);
 	assert_true(deadline_us > clock_mono_us(&clock_system));
 	t.asked++;
 	t.last_asked = id;
@@ -427,21 +427,98 @@ static void pol_2_an_unanswered_operation_is_denied_at_its_deadline(void **state
 	assert_int_equal(gate_expire(t.g, 0), -1);
 }
 
+static struct gate_case *read_of(const char *path, const char *command_id)
+{
+	struct gate_case *k = case_of(path);
+	struct op *op = (struct op *)(uintptr_t)k->op;
+
+	*op = (struct op){.class = OP_FILE, .file = {OP_FILE_read, path}};
+	snprintf(k->actor.command_id, sizeof(k->actor.command_id), "%s", command_id);
+	return k;
+}
+
+/* POL-2: an approver has so many questions at a time. */
 static void pol_2_no_more_than_the_cap_wait(void **state)
 {
-	struct gate_case *waiting[GATE_PENDING_MAX], *k = case_of("/usr/bin/rm");
+	struct gate_case *waiting[GATE_REQUESTS_MAX], *k = case_of("/usr/bin/rm");
 
-	for (size_t i = 0; i < GATE_PENDING_MAX; i++)
+	for (size_t i = 0; i < GATE_REQUESTS_MAX; i++)
 		waiting[i] = wait_for("/usr/bin/rm");
 	assert_int_equal(gate_ask(t.g, k, &waiter), GATE_DENY);
 	assert_int_equal(k->why, GATE_WHY_FULL);
-	assert_int_equal(t.asked, GATE_PENDING_MAX);
+	assert_int_equal(t.asked, GATE_REQUESTS_MAX);
 	gate_gone(t.g, waiting[0]);
 	assert_int_equal(gate_ask(t.g, k, &waiter), GATE_PENDING);
 	gate_gone(t.g, k);
-	for (size_t i = 1; i < GATE_PENDING_MAX; i++)
+	for (size_t i = 1; i < GATE_REQUESTS_MAX; i++)
 		gate_gone(t.g, waiting[i]);
-	assert_int_equal(t.cancelled, GATE_PENDING_MAX + 1);
+	assert_int_equal(t.cancelled, GATE_REQUESTS_MAX + 1);
+}
+
+/* POL-2: equal operations of a command share a question, and no more than so many wait for it. */
+static void pol_2_equal_operations_share_a_question(void **state)
+{
+	struct gate_case *same[GATE_PENDING_MAX - 1], *k, *other;
+
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		same[i] = read_of("/workspace/secret", "cmd-1");
+		assert_int_equal(gate_hold(t.g, same[i], &waiter), GATE_PENDING);
+	}
+	assert_int_equal(t.asked, 1);
+	other = read_of("/workspace/secret", "cmd-2");
+	assert_int_equal(gate_hold(t.g, other, &waiter), GATE_PENDING);
+	assert_int_equal(t.asked, 2);
+	k = read_of("/workspace/secret", "cmd-1");
+	assert_int_equal(gate_hold(t.g, k, &waiter), GATE_DENY);
+	assert_int_equal(k->why, GATE_WHY_FULL);
+	/* the question stays as long as one of them waits */
+	assert_true(gate_gone(t.g, same[0]));
+	assert_int_equal(t.cancelled, 0);
+	gate_answer(t.g, same[1]->id, true);
+	gate_resume(t.g, &asker);
+	assert_int_equal(t.nresumed, ARRAY_LEN(same) - 1);
+	assert_true(verdict_allows(&same[1]->verdict));
+	assert_true(other->id != 0);
+	gate_gone(t.g, other);
+	assert_int_equal(t.cancelled, 1);
+}
+
+/* POL-2: other paths, operations and commands are other questions. */
+static void pol_2_other_operations_are_other_questions(void **state)
+{
+	struct gate_case *k[] = {read_of("/a", "cmd-1"), read_of("/b", "cmd-1"),
+				 read_of("/a", "cmd-2"), read_of("/a", "cmd-1"),
+				 read_of("/a", "cmd-1"), read_of("/a", "cmd-1")};
+
+	k[3]->to = "/b";
+	k[4]->also = 1U << OP_FILE_write;
+	((struct op *)(uintptr_t)k[5]->op)->file.op = OP_FILE_write;
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
+		assert_int_equal(gate_hold(t.g, k[i], &waiter), GATE_PENDING);
+		assert_int_equal(t.asked, i + 1);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+		gate_gone(t.g, k[i]);
+}
+
+/* POL-2: a process that passes its operations on asks about each. */
+static void pol_2_each_operation_is_passed_on(void **state)
+{
+	const struct gate_approver a = {on_ask, on_cancel, NULL, 1000, true};
+	struct gate_case *k[GATE_REQUESTS_MAX + 1];
+
+	gate_set_approver(t.g, &a);
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
+		k[i] = read_of("/a", "cmd-1");
+		assert_int_equal(gate_hold(t.g, k[i], &waiter), GATE_PENDING);
+	}
+	assert_int_equal(t.asked, ARRAY_LEN(k));
+	gate_answer_why(t.g, k[1]->id, GATE_WHY_FULL);
+	gate_resume(t.g, &asker);
+	assert_ptr_equal(t.resumed, k[1]);
+	assert_int_equal(k[1]->why, GATE_WHY_FULL);
+	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+		gate_gone(t.g, k[i]);
 }
 
 /* POL-2: an asker that dies is not resumed, also if the answer is there. */
@@ -542,6 +619,9 @@ int main(void)
 		ASKED(pol_2_an_approver_says_no),
 		ASKED(pol_2_an_unanswered_operation_is_denied_at_its_deadline),
 		ASKED(pol_2_no_more_than_the_cap_wait),
+		ASKED(pol_2_equal_operations_share_a_question),
+		ASKED(pol_2_other_operations_are_other_questions),
+		ASKED(pol_2_each_operation_is_passed_on),
 		ASKED(pol_2_what_is_gone_is_cancelled),
 		ASKED(pol_2_the_end_of_a_command_ends_what_it_waits_for),
 		ASKED(pol_2_who_cannot_wait_is_denied),

@@ -93,7 +93,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	/* warden <-> a process of the session beside init. hello: the actor table; bell: its ring \
 	 * has records; ask: what the actor table does not tell; actor: the answer; settle: the result \
 	 * of a command waits for its last events; settled: they are in the ring; over: nothing of a \
-	 * command is left; limit: a command has reached one; settings: the log. */ \
+	 * command is left; limit: a command has reached one; settings: the log; hold: a file operation \
+	 * waits for the approver; unhold: it does not any more; held: the answer. */ \
 	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1, msg_empty) \
 	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0, msg_empty) \
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0, process_failed) \
@@ -105,6 +106,9 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(process_settle,     68, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
 	X(process_settled,    69, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_settled) \
 	X(process_limit,      59, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_limit) \
+	X(process_hold,       56, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_hold) \
+	X(process_unhold,     57, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_held) \
+	X(process_held,       58, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_held) \
 	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1, check_ask) \
@@ -322,10 +326,18 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(similar, LIST_LEN) FUSE) \
 	/* The command is to be ended: the session has had `value` of what the limit counts. */ \
 	PAYLOAD(process_limit, STR(command_id, ID_MAX) STR(limit, WORD_LEN) U64(value)) \
-	/* event_batch_…: see event/fold.h. max_file_ops: of the session; 0: no limit. */ \
+	/* event_batch_…: see event/fold.h. max_file_ops: of the session; 0: no limit. approval_ms: so long \
+	 * an approver may take; 0: this session lacks one. */ \
 	PAYLOAD(process_settings, \
 		U32(full_ring_drops) U32(log_level) U32(log_format) U32(event_batch_size) \
-		U32(event_batch_ms) U64(max_file_ops)) \
+		U32(event_batch_ms) U64(max_file_ops) U64(approval_ms)) \
+	/* id: of the process's gate. op, also: as struct gate_case has them. tid, asked_us: who asks, if \
+	 * command_id is "". */ \
+	PAYLOAD(process_hold, \
+		U64(id) U32(op) U32(also) U32(tid) U64(asked_us) STR(command_id, ID_MAX) \
+		STR(path, PATH_LEN) STR(to, PATH_LEN)) \
+	/* why: enum gate_why; 0: it is allowed. */ \
+	PAYLOAD(process_held, U64(id) U32(why)) \
 	\
 	/* Policies to compile, or one to look at where its snapshot comes with the message. Of the \
 	 * files, the first `policies` are policies; the others are sets. error: why a file cannot be \

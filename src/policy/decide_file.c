@@ -59,10 +59,10 @@ void policy_decide_file(const struct policy *p, const char *path, bool made, str
 }
 
 void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
-			 struct verdict *v)
+			 bool approver, struct verdict *v)
 {
 	if (f->plain)
-		decide_conclude(p, OP_FILE, &(struct rule_found){.rule = f->rule[op]}, false, v);
+		decide_conclude(p, OP_FILE, &(struct rule_found){.rule = f->rule[op]}, approver, v);
 	else
 		decide_refuse(v, DECIDE_NOT_PLAIN);
 }
@@ -81,7 +81,7 @@ uint32_t policy_file_set(const struct policy *p, const struct file_rules *f)
 
 		if (policy_effect(p, d, false) == DECISION_deny)
 			set |= 1U << op;
-		else if (d != DECISION_allow)
+		if (d != DECISION_allow && d != DECISION_deny)
 			set |= 1U << (OP_FILES + op);
 		if (op == OP_FILE_stat && r != NULL && r->flags)
 			set |= POLICY_FILE_HIDDEN;
@@ -99,12 +99,18 @@ struct move {
 	const struct policy *p;
 	struct place from, to;
 	unsigned ops;
-	bool made; /* what lies in directories that the session made, or all else */
+	bool made;     /* what lies in directories that the session made, or all else */
+	bool approver; /* what an approver may allow counts as permitted */
 };
 
 static bool counts(const struct move *m, const struct snapshot_rule *r)
 {
 	return !(m->made && r->args_whole);
+}
+
+static bool permits(const struct move *m, enum decision d)
+{
+	return policy_effect(m->p, d, m->approver) != DECISION_deny;
 }
 
 /* What is left of the rule's pattern below the directory. */
@@ -150,8 +156,8 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 
 	for (uint32_t i = 0; i < c->rules.n && ops != 0; i++) {
 		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
-		const bool permits = policy_permits(m->p, r->decision);
-		bool alike = !permits && i < same;
+		const bool allows = permits(m, r->decision);
+		bool alike = !allows && i < same;
 		enum relation relation;
 
 		if ((r->bits & ops) == 0 || !counts(m, r))
@@ -164,12 +170,12 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 		if (alike)
 			continue;
 		relation = relate(m->p, r, dir, rest);
-		if (relation == RELATION_ALL && permits == permitted)
+		if (relation == RELATION_ALL && allows == permitted)
 			result |= r->bits & ops;
-		if (relation == RELATION_ALL || (relation == RELATION_SOME && permits != permitted))
+		if (relation == RELATION_ALL || (relation == RELATION_SOME && allows != permitted))
 			ops &= ~r->bits;
 	}
-	return policy_permits(m->p, c->fallback) == permitted ? result | ops : result;
+	return permits(m, c->fallback) == permitted ? result | ops : result;
 }
 
 /* A file gains an operation if the rule that denied it does not match any more, or if one that
@@ -181,13 +187,13 @@ static bool move_gains(const struct move *m)
 
 	for (uint32_t i = 0; i < rules; i++) {
 		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
-		const bool permits = policy_permits(m->p, r->decision);
+		const bool allows = permits(m, r->decision);
 
 		for (uint32_t k = 0; counts(m, r) && k < r->subject.n; k++) {
 			const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
 			const uint64_t before = rest_below(r, pattern, &m->from),
 				       now = rest_below(r, pattern, &m->to);
-			const uint64_t cause = permits ? now & ~before : before & ~now;
+			const uint64_t cause = allows ? now & ~before : before & ~now;
 
 			for (unsigned n = 0; n < GLOB_COMPONENTS; n++) {
 				const char *rest;
@@ -196,7 +202,7 @@ static bool move_gains(const struct move *m)
 				if ((cause >> n & 1) == 0 || ops == 0)
 					continue;
 				rest = glob_component(pattern, n);
-				ops &= ~certain(m, &m->from, rest, ops, true, permits ? i : rules);
+				ops &= ~certain(m, &m->from, rest, ops, true, allows ? i : rules);
 				if (certain(m, &m->to, rest, ops, false, 0) != ops)
 					return true;
 			}
@@ -213,12 +219,16 @@ bool policy_file_gains(const struct policy *p, const char *from, const char *to,
 			 {from, policy_real_name(p, from, names[0])},
 			 {to, policy_real_name(p, to, names[1])},
 			 ops,
+			 false,
 			 false};
+	bool gains = false;
 
-	if (move_gains(&m))
-		return true;
-	m.made = policy_spares(p, NULL);
-	return m.made && move_gains(&m);
+	for (unsigned i = 0; i < 4 && !gains; i++) {
+		m.approver = (i & 1) != 0;
+		m.made = (i & 2) != 0;
+		gains = (!m.made || policy_spares(p, NULL)) && move_gains(&m);
+	}
+	return gains;
 }
 
 bool policy_spares(const struct policy *p, const char *dir)

@@ -32,7 +32,11 @@ static void fil_3_paths_that_are_decided_alike_have_one_set(void **state)
 			NULL);
 	assert_int_equal(set_at(&k, "/w/x"), 0);
 	assert_int_equal(set_at(&k, "/w/a/x"), 1U << OP_FILE_read);
-	assert_int_equal(set_at(&k, "/w/b/x"), 1U << OP_FILE_read);
+	/* what an approver may allow is denied, and more */
+	assert_int_equal(set_at(&k, "/w/b/x") & POLICY_FILE_ALL, 1U << OP_FILE_read);
+	assert_int_equal(POLICY_FILE_APPROVE(set_at(&k, "/w/b/x")), 1U << OP_FILE_read);
+	assert_int_equal(POLICY_FILE_APPROVE(set_at(&k, "/w/a/x")), 0);
+	assert_int_equal(POLICY_FILE_APPROVE(set_at(&k, "/w/l")), 0);
 	assert_int_equal(set_at(&k, "/w/h"), POLICY_FILE_ALL | POLICY_FILE_HIDDEN);
 	assert_int_equal(set_at(&k, "/w/l") & POLICY_FILE_ALL, 0);
 	assert_int_not_equal(set_at(&k, "/w/l"), 0);
@@ -152,14 +156,21 @@ static void check_all_below(struct policy_kit *k, const char *from, const char *
 		cleanup_free char *a = mem_printf("%s%s%s%s", from, part[0], part[1], part[2]);
 		cleanup_free char *b = mem_printf("%s%s%s%s", to, part[0], part[1], part[2]);
 
-		for (int made = 0; made < 2; made++)
-			if (set_in(k, a, made) & ~set_in(k, b, made) & POLICY_FILE_ALL)
+		for (int made = 0; made < 2; made++) {
+			const uint32_t before = set_in(k, a, made), after = set_in(k, b, made);
+
+			if (before & ~after & POLICY_FILE_ALL)
 				fail_msg("%s may do more as %s", a, b);
+			if (POLICY_FILE_APPROVE(after) & ~POLICY_FILE_APPROVE(before) & before)
+				fail_msg("%s can be asked for as %s", a, b);
+		}
 	}
 }
 
 static void fil_3_random_rules_lose_no_file_by_a_move(void **state)
 {
+	static const char *const decisions[] = {"allow", "allow", "deny",
+						"deny, existing_only: true", "approve"};
 	static const char *const dirs[] = {"/w", "/w/a", "/w/b", "/w/c", "/w/a/b", "/w/c/c"};
 	unsigned refused = 0;
 
@@ -175,10 +186,7 @@ static void fil_3_random_rules_lose_no_file_by_a_move(void **state)
 
 			random_pattern(pattern);
 			buf_addf(&text, "  - {name: r%u, paths: ['%s'], decision: %s}\n", i,
-				 pattern,
-				 dice(2)   ? "allow"
-				 : dice(2) ? "deny"
-					   : "deny, existing_only: true");
+				 pattern, decisions[dice(ARRAY_LEN(decisions))]);
 		}
 		policy_kit_open(&k, text.data, NULL);
 		if (policy_file_gains(k.p, from, to, POLICY_FILE_ALL))

@@ -79,16 +79,19 @@ struct file_rules {
 /* made: the session made the directory that has the name. */
 void policy_decide_file(const struct policy *p, const char *path, bool made,
 			struct file_rules *out);
-/* The same verdict as policy_decide without an approver. */
+/* The same verdict as policy_decide. */
 void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
-			 struct verdict *v);
+			 bool approver, struct verdict *v);
 /* What the rules decide at the path, as one number: paths with the same number are treated alike.
- * Bits 1 << OP_FILE_… are the operations that are denied. */
+ * Bits 1 << OP_FILE_… are the operations that are denied without an approver; the operations of
+ * POLICY_FILE_APPROVE are those of them that an approver can allow. */
 #define POLICY_FILE_ALL ((1U << OP_FILES) - 1)
+#define POLICY_FILE_APPROVE(set) ((set) & (set) >> OP_FILES & POLICY_FILE_ALL)
 #define POLICY_FILE_HIDDEN (1U << 2 * OP_FILES) /* the path is not shown; the bits above are 0 */
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
 /* Whether one of the operations (bits 1 << OP_FILE_…) that is denied somewhere below the directory
- * `from` may be allowed at the same place below `to` (a "yes" may be wrong). Plain paths. */
+ * `from` may be allowed, or asked for, at the same place below `to` (a "yes" may be wrong). Plain
+ * paths. */
 bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops);
 /* Whether it matters to a rule (`existing_only`) who made the directory; NULL: any directory. */
 bool policy_spares(const struct policy *p, const char *dir);

@@ -17,6 +17,13 @@ struct actor_question {
 	void *arg;
 };
 
+/* What waits for the warden's approver, or does not any more. */
+struct approver_question {
+	STAILQ_ENTRY(approver_question) next;
+	bool cancelled;
+	struct process_hold m; /* owned */
+};
+
 void process_fail(struct process_self *p, const struct err *err)
 {
 	log_error("the process fails", "session_id", p->args.session_id, "reason", err->message);
@@ -44,17 +51,6 @@ void process_wake(struct process_self *p)
 
 	if (!atomic_exchange(&p->woken, true))
 		(void)!write(p->wake_fd, &one, sizeof(one));
-}
-
-static void on_wake(void *arg)
-{
-	struct process_self *p = arg;
-	uint64_t n;
-
-	(void)!read(p->wake_fd, &n, sizeof(n));
-	atomic_store(&p->woken, false);
-	if (p->face->woken != NULL)
-		p->face->woken(p);
 }
 
 static void on_settled(void *arg, const struct gate_case *k, const struct gate_report *r,
@@ -98,12 +94,97 @@ static void look_at_gate(void *arg)
 		watch_after(p->due, (uint64_t)(next - now) / 1000 + 1);
 }
 
-/* The gate's lock is held: look_at_gate runs at the end of this turn. */
+/* Any thread, with the gate's lock held. */
 static void wake(void *arg)
 {
-	const struct process_self *p = arg;
+	process_wake(arg);
+}
 
-	watch_soon(p->due);
+/* ---- the warden's approver ---- */
+
+/* The gate's lock is held. */
+static void ask_later(struct process_self *p, struct approver_question *question)
+{
+	pthread_mutex_lock(&p->asking);
+	STAILQ_INSERT_TAIL(&p->unsent, question, next);
+	pthread_mutex_unlock(&p->asking);
+	process_wake(p);
+}
+
+static void ask_approver(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
+			 int64_t deadline_us)
+{
+	struct approver_question *question = mem_new(struct approver_question);
+
+	question->m = (struct process_hold){.id = id,
+					    .op = k->op->file.op,
+					    .also = k->also,
+					    .tid = (uint32_t)k->actor.pid,
+					    .asked_us = (uint64_t)clock_mono_us(&clock_system),
+					    .command_id = mem_strdup(k->actor.command_id),
+					    .path = mem_strdup(k->op->file.path),
+					    .to = k->to != NULL ? mem_strdup(k->to) : NULL};
+	ask_later(arg, question);
+}
+
+static void cancel_question(void *arg, uint64_t id)
+{
+	struct approver_question *question = mem_new(struct approver_question);
+
+	question->cancelled = true;
+	question->m.id = id;
+	ask_later(arg, question);
+}
+
+static struct approver_question *next_question(struct process_self *p)
+{
+	struct approver_question *question;
+
+	pthread_mutex_lock(&p->asking);
+	question = STAILQ_FIRST(&p->unsent);
+	if (question != NULL)
+		STAILQ_REMOVE_HEAD(&p->unsent, next);
+	pthread_mutex_unlock(&p->asking);
+	return question;
+}
+
+/* send: the warden is there. */
+static void send_questions(struct process_self *p, bool send)
+{
+	struct approver_question *question;
+
+	while ((question = next_question(p)) != NULL) {
+		if (send && question->cancelled)
+			send_to_warden(p, MSG_process_unhold, 0,
+				       &(struct process_held){.id = question->m.id});
+		else if (send)
+			send_to_warden(p, MSG_process_hold, 0, &question->m);
+		msg_done(MSG_process_hold, &question->m);
+		free(question);
+	}
+}
+
+static void on_held(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_held *held = msg;
+	struct process_self *p = ctx;
+
+	if (held->why < GATE_WHYS)
+		gate_answer_why(p->gate, held->id, (enum gate_why)held->why);
+}
+
+static void on_wake(void *arg)
+{
+	struct process_self *p = arg;
+	uint64_t n;
+
+	(void)!read(p->wake_fd, &n, sizeof(n));
+	atomic_store(&p->woken, false);
+	if (gate_has_approver(p->gate))
+		look_at_gate(p);
+	send_questions(p, true);
+	if (p->face->woken != NULL)
+		p->face->woken(p);
 }
 
 /* ---- actors ---- */
@@ -205,6 +286,13 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	const struct process_settings *s = msg;
 	struct process_self *p = ctx;
 
+	if (s->approval_ms > 0)
+		gate_set_approver(p->gate,
+				  &(struct gate_approver){.ask = ask_approver,
+							  .cancel = cancel_question,
+							  .arg = p,
+							  .timeout_ms = (int64_t)s->approval_ms,
+							  .passes_on = true});
 	p->recorder.drop = s->full_ring_drops != 0;
 	fold_set(p->fold, s->event_batch_size, (int64_t)s->event_batch_ms * 1000);
 	if (p->face->settings != NULL)
@@ -229,7 +317,7 @@ static void on_readable(void *arg)
 static const struct peer_row rows[] = {
 	{MSG_process_hello, on_hello},	     {MSG_process_actor, on_actor},
 	{MSG_process_over, on_over},	     {MSG_process_settle, on_settle},
-	{MSG_process_settings, on_settings},
+	{MSG_process_settings, on_settings}, {MSG_process_held, on_held},
 };
 static const struct peer_kind kind = {.self = SIDE_PROCESS,
 				      .other = SIDE_WARDEN,
@@ -274,6 +362,8 @@ static void close_self(struct process_self *p)
 		p->face->close(p);
 	actor_reader_free(p->actors);
 	gate_close(p->gate);
+	send_questions(p, false);
+	pthread_mutex_destroy(&p->asking);
 	fold_free(p->fold);
 	recorder_flush(&p->recorder);
 	recorder_close(&p->recorder);
@@ -314,6 +404,8 @@ int process_serve(const struct process_program *program, struct process_args *ar
 
 	*args = (struct process_args){0};
 	STAILQ_INIT(&p.questions);
+	STAILQ_INIT(&p.unsent);
+	pthread_mutex_init(&p.asking, NULL);
 	log_set((enum log_level)p.args.log_level, (enum log_format)p.args.log_format);
 	if (open_self(&p, &err) < 0) {
 		process_fail(&p, &err);

@@ -11,11 +11,13 @@
 #include "gate/gate.h"
 #include "link/peer.h"
 #include "model/process_args.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* Called once, with the actor of the query; its spawn is 0 if the process belongs to no command. */
 typedef void process_found_fn(const struct actor *actor, void *arg);
 struct actor_question;
+struct approver_question;
 
 struct process_self {
 	struct process_args args;
@@ -36,7 +38,9 @@ struct process_self {
 	bool ready; /* the warden has greeted us, and the program is open */
 	STAILQ_HEAD(, actor_question) questions;
 	uint32_t last_question;
-	struct watch *due; /* looks at the gate */
+	struct watch *due;	/* looks at the gate */
+	pthread_mutex_t asking; /* of questions for the warden's approver that were not sent */
+	STAILQ_HEAD(, approver_question) unsent;
 	struct watch *again, *folds;
 	int status; /* of the exit */
 };

@@ -8,10 +8,12 @@
 #include "warden/warden.h"
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/uio.h>
 
 static const char rules[] =
 	"command_rules:\n  - {name: ask, commands: [expr], decision: approve}\n";
 
+/* Behind a question comes its text: operations and paths. */
 struct message {
 	uint64_t id;
 	char what; /* 'a' asked, 'c' cancelled; 'y', 'n' answers; 't' the approver's time-out */
@@ -24,24 +26,35 @@ static struct {
 	struct gate *gate;
 } asking;
 
-static void pass_on(uint64_t id, char what)
+static void pass_on(uint64_t id, char what, const char *text)
 {
-	const struct message m = {id, what};
+	struct message m = {id, what};
+	const struct iovec parts[] = {{&m, sizeof(m)}, {(char *)(uintptr_t)text, strlen(text)}};
 
-	if (send(asking.sock, &m, sizeof(m), MSG_NOSIGNAL) < 0)
+	if (writev(asking.sock, parts, ARRAY_LEN(parts)) < 0)
 		_exit(99);
 }
 
 static void on_ask(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
 		   int64_t deadline_us)
 {
+	cleanup_buf struct buf text = {0};
+
 	asking.gate = g;
-	pass_on(id, 'a');
+	op_format_kind(k->op, &text);
+	for (unsigned op = 0; op < OP_FILES; op++)
+		if ((k->also & 1U << op) != 0)
+			buf_addf(&text, "+%s", op_file_name((enum op_file)op));
+	buf_addc(&text, ' ');
+	op_format_target(k->op, &text);
+	if (k->to != NULL)
+		buf_addf(&text, " -> %s", k->to);
+	pass_on(id, 'a', text.data);
 }
 
 static void on_cancel(void *arg, uint64_t id)
 {
-	pass_on(id, 'c');
+	pass_on(id, 'c', "");
 }
 
 static void *pass_answers(void *arg)

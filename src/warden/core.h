@@ -58,6 +58,7 @@ struct processes {
 		bool ready;
 	} one[PROCESSES];
 	size_t n;
+	LIST_HEAD(, held_operation) held; /* in the gate; see holds.c */
 	struct process_settings settings;
 	struct watch *late; /* a process has not confirmed its last events of a command */
 };
@@ -117,6 +118,11 @@ bool warden_may_enter(struct warden *w, const char *cwd);
 
 /* ---- processes.c ---- */
 
+/* Any message; req 0: it answers none. fd: -1 or a descriptor to go with it. */
+void process_send(struct process_beside *p, enum msg_type type, uint32_t req, const void *msg,
+		  int fd);
+/* For a question of the process; as actor_find. */
+bool process_actor_find(struct process_beside *p, const struct actor_query *q, struct actor *out);
 /* From the arguments of the warden. */
 int processes_open(struct warden *w, struct err *err);
 void processes_close(struct warden *w);
@@ -131,3 +137,10 @@ bool processes_ready(const struct warden *w);
 void processes_end(struct warden *w); /* closes the links: they end */
 void processes_kill(struct warden *w);
 bool processes_gone(const struct warden *w);
+
+/* ---- holds.c: operations of another process that wait for the approver ---- */
+
+void on_hold(void *process_beside, void *msg, struct link_msg *m);
+void on_unhold(void *process_beside, void *msg, struct link_msg *m);
+/* Those of a process, or of all (NULL), are given up. */
+void holds_drop(struct warden *w, const struct process_beside *p);

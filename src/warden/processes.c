@@ -14,13 +14,14 @@ static void on_gone(void *arg)
 	siginfo_t info = {0};
 
 	waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG);
+	holds_drop(p->w, p);
 	watch_free(take(p->gone));
 	close(take_fd(p->pidfd));
 	warden_process_gone(p->w, p->row, &info);
 }
 
-static void send_to(struct process_beside *p, enum msg_type type, uint32_t req, const void *msg,
-		    int fd)
+void process_send(struct process_beside *p, enum msg_type type, uint32_t req, const void *msg,
+		  int fd)
 {
 	const enum link_status status = peer_send(&p->peer, type, req, msg, &fd, fd != -1, NULL);
 
@@ -53,6 +54,13 @@ static void on_bell(void *ctx, void *msg, struct link_msg *m)
 	/* the turn looks at the rings */
 }
 
+bool process_actor_find(struct process_beside *p, const struct actor_query *q, struct actor *out)
+{
+	if (p->actors == NULL)
+		p->actors = actor_reader_new(p->w->commands.actors);
+	return actor_find(p->actors, q, out);
+}
+
 /* The process did not find the actor in the table. */
 static void on_ask(void *ctx, void *msg, struct link_msg *m)
 {
@@ -63,17 +71,14 @@ static void on_ask(void *ctx, void *msg, struct link_msg *m)
 				      .asked_us = (int64_t)ask->asked_us,
 				      .process = ask->process != 0};
 	struct actor found = {0};
-
-	if (p->actors == NULL)
-		p->actors = actor_reader_new(p->w->commands.actors);
-	const bool known = actor_find(p->actors, &q, &found);
+	const bool known = process_actor_find(p, &q, &found);
 	const struct process_actor answer = {.pid = (uint32_t)found.pid,
 					     .ppid = (uint32_t)found.ppid,
 					     .leader = (uint32_t)found.leader,
 					     .spawn = known ? found.spawn : 0,
 					     .command_id = known ? found.command_id : NULL};
 
-	send_to(p, MSG_process_actor, m->req, &answer, -1);
+	process_send(p, MSG_process_actor, m->req, &answer, -1);
 }
 
 static void on_settled(void *ctx, void *msg, struct link_msg *m)
@@ -125,6 +130,7 @@ static const struct peer_row rows[] = {
 	{MSG_process_ready, on_ready},	   {MSG_process_failed, on_failed},
 	{MSG_process_bell, on_bell},	   {MSG_process_ask, on_ask},
 	{MSG_process_settled, on_settled}, {MSG_process_limit, on_limit},
+	{MSG_process_hold, on_hold},	   {MSG_process_unhold, on_unhold},
 };
 static const struct peer_kind kind = {.self = SIDE_WARDEN,
 				      .other = SIDE_PROCESS,
@@ -141,6 +147,7 @@ int processes_open(struct warden *w, struct err *err)
 	w->processes.settings = (struct process_settings){0, (uint32_t)w->args->log_level,
 							  (uint32_t)w->args->log_format};
 	w->processes.late = watch_timer(w->loop, on_late, w);
+	LIST_INIT(&w->processes.held);
 	for (size_t i = 0; r == 0 && i < w->args->nothers; i++) {
 		const struct process_link *l = &w->args->other[i];
 		struct process_beside *p;
@@ -166,15 +173,15 @@ int processes_open(struct warden *w, struct err *err)
 void processes_greet(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(&w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
-			actor_table_fd(w->commands.actors));
+		process_send(&w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
+			     actor_table_fd(w->commands.actors));
 }
 
 void processes_settings(struct warden *w, int log_fd)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(&w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
-			log_fd);
+		process_send(&w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
+			     log_fd);
 }
 
 unsigned processes_settle(void *warden, const char *command_id)
@@ -182,8 +189,8 @@ unsigned processes_settle(void *warden, const char *command_id)
 	struct warden *w = warden;
 
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(&w->processes.one[i], MSG_process_settle, 0,
-			&(struct process_over){(char *)command_id}, -1);
+		process_send(&w->processes.one[i], MSG_process_settle, 0,
+			     &(struct process_over){(char *)command_id}, -1);
 	if (w->processes.n > 0 && watch_due_us(w->processes.late) == 0)
 		watch_after(w->processes.late, SETTLE_MS);
 	return (unsigned)w->processes.n;
@@ -194,8 +201,8 @@ void processes_command_over(void *warden, const char *command_id)
 	struct warden *w = warden;
 
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(&w->processes.one[i], MSG_process_over, 0,
-			&(struct process_over){(char *)command_id}, -1);
+		process_send(&w->processes.one[i], MSG_process_over, 0,
+			     &(struct process_over){(char *)command_id}, -1);
 }
 
 bool processes_ready(const struct warden *w)
@@ -229,6 +236,7 @@ void processes_kill(struct warden *w)
 void processes_close(struct warden *w)
 {
 	processes_end(w);
+	holds_drop(w, NULL);
 	watch_free(w->processes.late);
 	while (w->processes.n > 0) {
 		struct process_beside *p = &w->processes.one[--w->processes.n];

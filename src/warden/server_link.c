@@ -359,9 +359,13 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
-	w->processes.settings = (struct process_settings){
-		s->full_ring_drops,  s->log_level,	s->log_format,
-		s->event_batch_size, s->event_batch_ms, w->processes.settings.max_file_ops};
+	w->processes.settings = (struct process_settings){s->full_ring_drops,
+							  s->log_level,
+							  s->log_format,
+							  s->event_batch_size,
+							  s->event_batch_ms,
+							  w->processes.settings.max_file_ops,
+							  w->processes.settings.approval_ms};
 	processes_settings(w, m->nfds > 0 ? m->fd[0] : -1);
 }
 

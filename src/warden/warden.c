@@ -225,6 +225,8 @@ void warden_greet(struct warden *w)
 	w->processes.settings.event_batch_size = h->event_batch_size;
 	w->processes.settings.event_batch_ms = h->event_batch_ms;
 	w->processes.settings.max_file_ops = h->max_file_ops;
+	w->processes.settings.approval_ms =
+		w->approver != NULL ? (uint64_t)w->approver->timeout_ms : 0;
 	processes_settings(w, -1);
 	w->fresh = !w->settled;
 	if (!w->settled) {

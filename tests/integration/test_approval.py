@@ -1,23 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command whose program waits for an approver holds up its session's queue, and nothing else.
+"""A command whose program waits for an approver holds up its session's queue, and nothing else."""
 
-The server has no approver yet. Here its warden is the program of src/warden/approval_test.c, which passes each
-question to this test and takes the answer from it."""
-
-import contextlib
-import queue
-import shutil
-import socket
-import struct
-import threading
 from pathlib import Path
 
 import harness
 import pytest
+from approvals import Approver, asking_server, listening
 
-WARDEN = harness.BUILD / "unit-warden-approval_test"
-PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-bpf", "agentsh-init", "agentsh-fs", "agentsh-state"]
-MESSAGE = struct.Struct("Qc7x")  # id, and 'a' asked, 'c' cancelled, 'y' yes, 'n' no, 't' its time in ms
 POLICY = """\
 version: 1
 name: asking
@@ -27,70 +16,18 @@ command_rules:
 """
 
 
-class Approver:
-    """Of one session."""
-
-    def __init__(self, server, wardens):
-        self.session = server.session(policy="asking")
-        self.socket = wardens.get(timeout=harness.DEADLINE)
-        self.socket.settimeout(harness.DEADLINE)
-
-    def question(self):
-        number, what = MESSAGE.unpack(self.socket.recv(MESSAGE.size))
-        assert what == b"a"
-        return number
-
-    def answer(self, number, what):
-        self.socket.send(MESSAGE.pack(number, what))
-
-
 @pytest.fixture
 def server(new_server, monkeypatch):
-    if not WARDEN.exists():
-        pytest.skip("the unit tests are not built")
-    server = new_server(start=False)
-    programs = server.dir / "programs"
-    policies = server.dir / "policies"
-    for directory in (programs, policies):
-        directory.mkdir(mode=0o755)
-    for name in PROGRAMS:
-        shutil.copy(harness.BUILD / name, programs / name)
-    shutil.copy(WARDEN, programs / "agentsh-warden")
-    (programs / "agentsh-check").symlink_to("agentsh")
-    (policies / "asking.yaml").write_text(POLICY)
-    server.merge(
-        server.config,
-        {
-            "policies": {"dir": str(policies)},
-            "sandbox": {"pool_size": 0, "allow_unenforced": ["file_rules", "network_rules"]},
-        },
-    )
-    monkeypatch.setattr(harness, "AGENTSH", str(programs / "agentsh"))
+    unenforced = {"allow_unenforced": ["file_rules", "network_rules"]}
+    server = asking_server(new_server, monkeypatch, POLICY, sandbox=unenforced)
     server.start()
     return server
 
 
 @pytest.fixture
 def wardens(server):
-    """The connections of wardens. A warden goes on when it is told how long an approver may take."""
-    made = queue.Queue()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(f"\0agentsh-approver-{server.pid}")
-    listener.listen()
-
-    def accept():
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                connection.send(MESSAGE.pack(1000 * harness.DEADLINE, b"t"))
-                made.put(connection)
-
-    thread = threading.Thread(target=accept)
-    thread.start()
-    yield made
-    listener.shutdown(socket.SHUT_RDWR)
-    thread.join()
-    listener.close()
+    with listening(server) as made:
+        yield made
 
 
 def state_of(session, command):

@@ -39,12 +39,14 @@ struct verdict policy_kit_decide(struct policy_kit *k, const struct op *op)
 	assert_int_equal(plain.effective, again.effective);
 	assert_int_equal(plain.decision, again.decision);
 	assert_int_equal(plain.line, again.line);
-	if (op->class == OP_FILE) { /* all operations in one search, without an approver */
+	if (op->class == OP_FILE) { /* all operations in one search */
 		struct file_rules f;
 
-		policy_decide(k->p, op, false, &first);
 		policy_decide_file(k->p, op->file.path, op->file.made, &f);
-		policy_file_verdict(k->p, &f, op->file.op, &again);
+		policy_file_verdict(k->p, &f, op->file.op, true, &again);
+		assert_int_equal(first.effective, again.effective);
+		policy_decide(k->p, op, false, &first);
+		policy_file_verdict(k->p, &f, op->file.op, false, &again);
 		assert_string_equal(first.rule, again.rule);
 		assert_int_equal(first.effective, again.effective);
 		assert_int_equal((policy_file_set(k->p, &f) >> op->file.op & 1) == 0,

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File operations that wait for an approver, in sessions with a file server."""
+
+import os
+import signal
+from pathlib import Path
+
+import harness
+import pytest
+from approvals import Approver, asking_server, listening
+
+POLICY = """\
+version: 1
+name: asking
+default: {files: allow, network: allow, commands: allow}
+file_rules:
+  - {name: ask-read, paths: ["/workspace/secret*"], operations: [read], decision: approve}
+  - {name: ask-write, paths: ["/workspace/secret*"], operations: [write], decision: approve}
+  - {name: ask-list, paths: ["/workspace/shut"], operations: [list], decision: approve}
+  - {name: ask-chmod, paths: ["/workspace/mode"], operations: [chmod], decision: approve}
+  - {name: never, paths: ["/workspace/never"], operations: [read], decision: deny}
+"""
+
+
+@pytest.fixture(params=["root", "user"])
+def server(request, new_server, monkeypatch):
+    uid = harness.USER_UID if request.param == "user" else 0
+    server = asking_server(
+        new_server,
+        monkeypatch,
+        POLICY,
+        uid,
+        monitoring={"mode": "fuse"},
+        sandbox={"allow_unenforced": ["network_rules"]},
+    )
+    server.start()
+    return server
+
+
+@pytest.fixture
+def wardens(server):
+    with listening(server) as made:
+        yield made
+
+
+@pytest.fixture
+def asked(server, wardens):
+    a = Approver(server, wardens)
+    a.dir = Path(a.session.workspace)
+    a.write = lambda name, text="text\n": make(server, a.dir / name, text)
+    a.write("secret")
+    return a
+
+
+def make(server, path, text):
+    path.write_text(text)
+    os.chown(path, server.uid, server.uid)
+    path.chmod(0o600)
+
+
+def start(session, script):
+    """A command that runs on; its id."""
+    return session.exec(script=script, detach=True, status=202)["command_id"]
+
+
+def end_of(session, command):
+    harness.wait_for(lambda: session.get(f"/commands/{command}")["state"] in ("finished", "killed"), "it is over")
+    return session.output(command)["data"]
+
+
+def printed(session, command, text):
+    harness.wait_for(lambda: session.output(command)["data"] == text, f"it prints {text!r}")
+
+
+def events(session, command, path, kind="file_open"):
+    found = session.history(command_id=command, type=kind)
+    return [e for e in found if e["path"] == f"/workspace/{path}"]
+
+
+def the_event(session, command, path, kind="file_open"):
+    harness.wait_for(lambda: events(session, command, path, kind), "the event is stored")
+    (event,) = events(session, command, path, kind)
+    return event
+
+
+def test_fil_3_an_open_waits_and_nothing_else_does(server, asked):
+    """The directory goes on meanwhile: what else the command does there is over before the answer is given."""
+    s = asked.session
+    command = start(s, "cat secret & ls; echo x > new; cat new; /bin/true; wait; echo over")
+    question = asked.question("file_read /workspace/secret")
+    printed(s, command, "secret\nx\n")
+    asked.answer(question, b"y")
+    assert end_of(s, command) == "secret\nx\ntext\nover\n"
+    event = the_event(s, command, "secret")
+    assert (event["decision"], event["policy"]["rule"]) == ("allow", "ask-read")
+    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": None}
+    asked.quiet()
+
+
+def test_fil_3_a_disapproved_open_fails(asked):
+    s = asked.session
+    command = start(s, "cat secret; echo $?")
+    asked.answer(asked.question(), b"n")
+    assert end_of(s, command) == "1\n"
+    assert "Permission denied" in s.output(command, "stderr")["data"]
+    event = the_event(s, command, "secret")
+    assert (event["decision"], event["policy"]["rule"]) == ("deny", "ask-read")
+    assert event["policy"]["reason"] == "the approver said no"
+
+
+def test_fil_3_one_question_for_all_operations_of_an_open(asked):
+    s = asked.session
+    command = start(s, "exec 3<>secret; cat <&3; echo more >&3; exec 3<&-; echo over")
+    asked.answer(asked.question("file_read+write /workspace/secret"), b"y")
+    assert end_of(s, command) == "text\nover\n"
+    assert (asked.dir / "secret").read_text() == "text\nmore\n"
+    asked.quiet()
+    # an answer is good for one open
+    command = start(s, "cat secret; echo $?")
+    asked.answer(asked.question("file_read /workspace/secret"), b"n")
+    assert end_of(s, command) == "1\n"
+
+
+def test_fil_3_a_listing_waits(asked):
+    (asked.dir / "shut").mkdir()
+    (asked.dir / "shut/x").touch()
+    os.chown(asked.dir / "shut", *[asked.dir.stat().st_uid] * 2)
+    s = asked.session
+    command = start(s, "ls shut")
+    asked.answer(asked.question("file_list /workspace/shut"), b"y")
+    assert end_of(s, command) == "x\n"
+
+
+def test_fil_3_what_is_denied_is_not_asked(asked):
+    asked.write("never")
+    assert asked.session.script("cat never")["result"]["exit_code"] == 1
+    asked.quiet()
+
+
+def test_fil_3_what_cannot_wait_is_denied(asked):
+    """The kernel has locked the file by then."""
+    asked.write("mode")
+    s = asked.session
+    a = s.script("chmod 644 mode")
+    assert a["result"]["exit_code"] == 1
+    event = the_event(s, a["command_id"], "mode", "file_chmod")
+    assert event["policy"]["reason"] == "an approver was not asked about this before the call"
+    asked.quiet()
+
+
+def test_fil_3_a_killed_command_does_not_wait(server, asked):
+    s = asked.session
+    command = start(s, "cat secret")
+    question = asked.question()
+    assert server.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
+    asked.cancelled(question)
+    end_of(s, command)
+    asked.answer(question, b"y")
+    event = the_event(s, command, "secret")
+    assert event["decision"] == "deny"
+    assert s.out("echo after") == "after\n"
+
+
+def test_fil_3_a_signal_ends_the_wait(asked):
+    s = asked.session
+    command = start(s, "cat secret & echo $!; wait $!; echo $?")
+    question = asked.question()
+    harness.wait_for(lambda: s.output(command)["data"], "it prints the pid")
+    pid = s.output(command)["data"].strip()
+    harness.wait_for(lambda: [p for p in harness.descendants_of(s.server.pid) if comm(p) == "cat"], "cat waits")
+    (cat,) = [p for p in harness.descendants_of(s.server.pid) if comm(p) == "cat"]
+    os.kill(cat, signal.SIGTERM)
+    asked.cancelled(question)
+    assert end_of(s, command) == f"{pid}\n143\n"
+
+
+def comm(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return None
+
+
+def test_fil_3_equal_opens_share_a_question(asked):
+    s = asked.session
+    command = start(s, "for i in 1 2 3; do cat secret & done; wait; echo over")
+    question = asked.question()
+    opens = lambda: sum(comm(p) == "cat" for p in harness.descendants_of(s.server.pid))
+    harness.wait_for(lambda: opens() == 3, "three wait")
+    asked.answer(question, b"y")
+    # one that came after the answer has a question of its own
+    while not events_done(s, command):
+        try:
+            asked.socket.settimeout(0.2)
+            asked.answer(asked.question(), b"y")
+        except TimeoutError:
+            continue
+    assert end_of(s, command) == "text\n" * 3 + "over\n"
+
+
+def events_done(session, command):
+    return session.get(f"/commands/{command}")["state"] == "finished"
+
+
+def test_fil_3_no_more_than_the_cap_wait(asked):
+    """32 questions; the next operation is denied at once, and others go on."""
+    for i in range(33):
+        asked.write(f"secret{i}")
+    s = asked.session
+    script = (
+        "for i in $(seq 0 31); do cat secret$i > /dev/null & done; echo started; "
+        "until [ -e go ]; do :; done; cat secret32; echo $?; cat go; wait"
+    )
+    command = start(s, script)
+    questions = [asked.question() for _ in range(32)]
+    asked.write("go", "gone\n")
+    printed = lambda: s.output(command)["data"]
+    harness.wait_for(lambda: printed().endswith("gone\n"), "the 33rd is denied", show=printed)
+    assert s.output(command)["data"] == "started\n1\ngone\n"
+    event = the_event(s, command, "secret32")
+    assert event["policy"]["reason"] == "too many operations wait for an approver"
+    asked.quiet()
+    for question in questions:
+        asked.answer(question, b"y")
+    end_of(s, command)
+
+
+def test_fil_3_an_open_outlives_the_server(server, asked):
+    s = asked.session
+    command = start(s, "cat secret")
+    question = asked.question()
+    os.kill(server.api_pid(), signal.SIGKILL)
+    server.process.kill()
+    server.process.wait()
+    asked.answer(question, b"y")
+    server.start()
+    assert end_of(s, command) == "text\n"
+
+
+@pytest.fixture
+def hurried(server):
+    with listening(server, timeout_ms=200) as made:
+        a = Approver(server, made)
+        make(server, Path(a.session.workspace) / "secret", "text\n")
+        yield a
+
+
+def test_fil_3_nobody_answers_in_time(hurried):
+    s = hurried.session
+    a = s.script("cat secret; echo $?")
+    assert a["result"]["stdout"] == "1\n"
+    event = the_event(s, a["command_id"], "secret")
+    assert event["policy"]["reason"] == "the approver did not answer in time"
+    hurried.cancelled(hurried.question("file_read /workspace/secret"))
