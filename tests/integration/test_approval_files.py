@@ -69,7 +69,8 @@ def end_of(session, command):
 
 
 def printed(session, command, text):
-    harness.wait_for(lambda: session.output(command)["data"] == text, f"it prints {text!r}")
+    shown = lambda: session.output(command)["data"]  # noqa: E731
+    harness.wait_for(lambda: shown() == text, f"it prints {text!r}", show=shown)
 
 
 def events(session, command, path, kind="file_open"):
@@ -167,8 +168,8 @@ def test_fil_3_a_signal_ends_the_wait(asked):
     question = asked.question()
     harness.wait_for(lambda: s.output(command)["data"], "it prints the pid")
     pid = s.output(command)["data"].strip()
-    harness.wait_for(lambda: [p for p in harness.descendants_of(s.server.pid) if comm(p) == "cat"], "cat waits")
-    (cat,) = [p for p in harness.descendants_of(s.server.pid) if comm(p) == "cat"]
+    harness.wait_for(lambda: cats(s), "cat waits")
+    (cat,) = cats(s)
     os.kill(cat, signal.SIGTERM)
     asked.cancelled(question)
     assert end_of(s, command) == f"{pid}\n143\n"
@@ -181,12 +182,15 @@ def comm(pid):
         return None
 
 
+def cats(session):
+    return [p for p in harness.descendants_of(session.server.pid) if comm(p) == "cat"]
+
+
 def test_fil_3_equal_opens_share_a_question(asked):
     s = asked.session
     command = start(s, "for i in 1 2 3; do cat secret & done; wait; echo over")
     question = asked.question()
-    opens = lambda: sum(comm(p) == "cat" for p in harness.descendants_of(s.server.pid))
-    harness.wait_for(lambda: opens() == 3, "three wait")
+    harness.wait_for(lambda: len(cats(s)) == 3, "three wait")
     asked.answer(question, b"y")
     # one that came after the answer has a question of its own
     while not events_done(s, command):
@@ -214,9 +218,7 @@ def test_fil_3_no_more_than_the_cap_wait(asked):
     command = start(s, script)
     questions = [asked.question() for _ in range(32)]
     asked.write("go", "gone\n")
-    printed = lambda: s.output(command)["data"]
-    harness.wait_for(lambda: printed().endswith("gone\n"), "the 33rd is denied", show=printed)
-    assert s.output(command)["data"] == "started\n1\ngone\n"
+    printed(s, command, "started\n1\ngone\n")
     event = the_event(s, command, "secret32")
     assert event["policy"]["reason"] == "too many operations wait for an approver"
     asked.quiet()
