@@ -25,7 +25,7 @@ LAYERS = {
     **dict.fromkeys(
         ["config", "policy", "event", "link", "listener", "walk", "cgroup", "bpf", "spawn", "terminal", "wire"], 2
     ),
-    "sandbox": 2,
+    **dict.fromkeys(["sandbox", "trash"], 2),
     **dict.fromkeys(["gate", "check", "probe"], 3),
     "process": 4,
     **dict.fromkeys(["fs", "net", "exec"], 5),

@@ -191,7 +191,8 @@ static int read_query(struct call *call, struct event_query *q, struct err *err)
 	q->command_id = call_param(call, "command_id");
 	q->decision = call_param(call, "decision");
 	if (q->decision != NULL && !decision_parse(q->decision, &decision))
-		err_detail(err, "decision", "allow, deny, approve, log or redirect, not '%.40s'",
+		err_detail(err, "decision",
+			   "allow, deny, approve, log, redirect or soft_delete, not '%.40s'",
 			   q->decision);
 	q->since_us = time_parameter(call, "since", err);
 	q->until_us = time_parameter(call, "until", err);

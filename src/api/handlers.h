@@ -13,6 +13,8 @@ method_fn api_session_create, api_session_list, api_session_get, api_session_pat
 method_fn api_policy_list, api_policy_reload, api_session_policy;
 /* cache_api.c */
 method_fn api_cache_list, api_cache_purge;
+/* trash_api.c */
+method_fn api_trash_list, api_trash_restore;
 /* command_api.c */
 extern const struct json_field api_kill_fields[]; /* the body of a kill */
 method_fn api_command_list, api_command_get, api_command_output, api_command_kill;

@@ -58,5 +58,5 @@ struct shape_answer {
 
 extern const struct shape shape_error, shape_session, shape_sessions, shape_command, shape_commands,
 	shape_answer, shape_run, shape_output, shape_event, shape_events, shape_health, shape_ready,
-	shape_policies, shape_reload, shape_caches, shape_purged;
+	shape_policies, shape_reload, shape_caches, shape_purged, shape_trash, shape_restored;
 extern const struct shape_body body_session, body_patch, body_exec, body_run, body_kill;

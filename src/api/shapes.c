@@ -157,6 +157,15 @@ PART(cache, ID("id", 0), ID("agent_id", 0), STR("workspace", 0), STR("policy", 0
 const struct shape shape_caches = {"Caches", ROWS(OBJ("caches", L, cache))};
 const struct shape shape_purged = {"PurgedCache", ROWS(ID("id", 0))};
 
+/* ---- trash ---- */
+
+PART(trashed, ID("id", 0), STR("path", 0), STR("real_path", 0), WORD("type", 0, "file symlink"),
+     STR("mode", 0), INT("size", 0), TIME("modified", 0), TIME("deleted", 0), STR("command_id", N));
+const struct shape shape_trash = {"Trash", ROWS(ID("session_id", 0), STR("directory", 0),
+						OBJ("entries", L, trashed), STR("next", 0),
+						INT("total", 0))};
+const struct shape shape_restored = {"Restored", ROWS(ID("id", 0))};
+
 /* ---- the server ---- */
 
 const struct shape shape_health = {"Health", ROWS(STR("status", 0), STR("version", 0))};

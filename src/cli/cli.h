@@ -16,7 +16,7 @@
 /* Values of all options; the table of a command lists those that it takes. */
 struct cli_values {
 	const char *server, *api_key;
-	const char *workspace, *policy, *idle_timeout, *timeout, *id, *background;
+	const char *workspace, *policy, *idle_timeout, *timeout, *id, *background, *session;
 	const char *json_text, *script, *output, *argv0, *working_dir, *command_id,
 		*idempotency_key;
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
@@ -162,6 +162,7 @@ cli_fn cmd_server, cmd_server_stop, cmd_server_status, cmd_server_reload, cmd_se
 cli_fn cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
 cli_fn cmd_session_create, cmd_session_list, cmd_session_info, cmd_session_destroy;
 cli_fn cmd_cache_list, cmd_cache_purge;
+cli_fn cmd_trash_list, cmd_trash_restore, cmd_trash_purge;
 cli_fn cmd_doctor;
 cli_fn cmd_config_show, cmd_config_validate, cmd_config_keys;
 cli_fn cmd_policy_list, cmd_policy_show, cmd_policy_validate, cmd_policy_test, cmd_policy_sets,

@@ -131,6 +131,17 @@ static const struct cli_option purge_options[] = {
 	FLAG("--json", json, "print the API's answers"),
 	{NULL},
 };
+static const struct cli_option trash_list_options[] = {
+	TEXT("--session", session, "ID", "only of this session"),
+	FLAG("--json", json, "as JSON"),
+	{NULL},
+};
+static const struct cli_option trash_options[] = {
+	TEXT("--session", session, "ID", "only of this session"),
+	FLAG("--all", all, "every entry"),
+	FLAG("--json", json, "as JSON"),
+	{NULL},
+};
 static const struct cli_option doctor_options[] = {
 	TEXT("--config", config, "FILE", "the server's configuration (default: the usual place)"),
 	FLAG("--json", json, "as JSON"),
@@ -181,6 +192,13 @@ const struct cli_command cli_commands[] = {
 	 cmd_cache_list, 0, 0},
 	{"cache purge", "[--all] [CACHE]...", "remove homes that are kept", purge_options,
 	 cmd_cache_purge, 0, INT_MAX, "  agentsh cache purge --all\n"},
+	{"trash list", "", "list files that sessions deleted and that are kept", trash_list_options,
+	 cmd_trash_list, 0, 0, "  agentsh trash list --session demo\n"},
+	{"trash restore", "[--all] [ENTRY]...", "put such files back where they were",
+	 trash_options, cmd_trash_restore, 0, INT_MAX,
+	 "  agentsh trash restore 1763493279123456\n"},
+	{"trash purge", "[--all] [ENTRY]...", "remove such files for good", trash_options,
+	 cmd_trash_purge, 0, INT_MAX, "  agentsh trash purge --session demo --all\n"},
 	{"policy list", "", "list policies", policy_options, cmd_policy_list, 0, 0},
 	{"policy show", "NAME | --effective [SESSION]",
 	 "print a policy as it was read, or the one that holds for a session", policy_show_options,

@@ -41,14 +41,15 @@ struct config {
 	int64_t max_sessions, max_sessions_per_agent, cleanup_interval_ms, orphan_timeout_ms,
 		stop_grace_ms, max_queue;
 	/* sandbox */
-	struct uid_range session_uids; /* one for each session of root's server */
-	char *run_as;		       /* caller | owner */
-	char *workspace_at;	       /* both | workspace | real */
-	bool root_inside;	       /* shows the session's uid as 0 inside */
-	char *home;		       /* workspace | session */
-	char *toolchains;	       /* auto | none */
-	int64_t home_max_mb;	       /* of a kept home; 0: no limit */
-	char *shell;		       /* "" = bash else sh */
+	struct uid_range session_uids;		   /* one for each session of root's server */
+	char *run_as;				   /* caller | owner */
+	char *workspace_at;			   /* both | workspace | real */
+	bool root_inside;			   /* shows the session's uid as 0 inside */
+	char *home;				   /* workspace | session */
+	char *toolchains;			   /* auto | none */
+	int64_t home_max_mb;			   /* of a kept home; 0: no limit */
+	int64_t trash_max_bytes, trash_max_age_ms; /* of a session's trash, of an entry */
+	char *shell;				   /* "" = bash else sh */
 	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */
 	struct strv allow_unenforced; /* wall names, and "uid" */
 	struct strv env_allow;	      /* names taken from the server's own: PATH USER LC_* … */

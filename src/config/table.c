@@ -152,6 +152,14 @@ const struct config_row config_rows[] = {
 	 "Size to which a kept home is brought when the last session that uses it ends: the longest unused "
 	 "caches are removed first. 0 for no limit.",
 	 "test_cfg_1_sandbox_home_max_mb"},
+	{"sandbox.trash.max_bytes", CONFIG_INT, AT(trash_max_bytes), 0, INT64_C(1) << 40, "1073741824", NULL,
+	 "Space for the files that a session deletes under a soft_delete rule of its policy. A deletion for "
+	 "which it has no room is denied.",
+	 "test_cfg_1_sandbox_trash_max_bytes"},
+	{"sandbox.trash.max_age", CONFIG_DURATION, AT(trash_max_age_ms), 1, YEARS, "168h", NULL,
+	 "How long such a file can be restored. The trash of a session that has ended is removed when its "
+	 "last entry is so old.",
+	 "test_cfg_1_sandbox_trash_max_age"},
 	{"sandbox.toolchains", CONFIG_CHOICE, AT(toolchains), 0, 0, "auto", CHOICES("auto", "none"),
 	 "With auto a session sees the compilers and tools in the home of the user who asks for it (cargo, "
 	 "rustup, nvm, pyenv, sdkman and others), read-only at their own paths and without credentials, and "

@@ -12,6 +12,7 @@
 
 struct byte_slots;
 struct fs;
+struct trash;
 
 struct fs_setup {
 	int root; /* descriptor of the backing directory; borrowed until fs_free */
@@ -34,6 +35,7 @@ struct fs_setup {
 	struct byte_slots *slots;
 	unsigned open_dirs;		    /* directories kept open; 0: FS_OPEN_DIRS */
 	const struct fs_watch_setup *watch; /* copied; NULL: nothing is decided and recorded */
+	struct trash *trash; /* for rules that keep what is deleted; borrowed; NULL: none */
 };
 #define FS_OPEN_DIRS 4096
 

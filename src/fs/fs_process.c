@@ -9,10 +9,12 @@
 #include "fs/byte_slots.h"
 #include "fs/fs_session.h"
 #include "fs/fs_walls.h"
+#include "fs/restore.h"
 #include "model/workspace_names.h"
 #include "process/process_self.h"
 #include "sandbox/command_walls.h"
 #include "spawn/assignment.h"
+#include "trash/trash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,6 +37,8 @@ struct file_server {
 	struct assignment assignment;
 	struct fs_session *session;
 	struct fs *fs;
+	struct trash *trash; /* NULL: the session keeps nothing */
+	struct restores *restores;
 	struct fs_transport *transport;
 	pthread_t thread;
 	bool serving;
@@ -186,6 +190,13 @@ static int enter_namespaces(const struct file_server *s, struct err *err)
 	return 0;
 }
 
+static void wake(void *arg)
+{
+	const struct file_server *s = arg;
+
+	process_wake(s->self);
+}
+
 static int open_server(struct file_server *s, int *mount, struct err *err)
 {
 	const struct assignment *a = &s->assignment;
@@ -215,6 +226,9 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	t.uid = getuid();
 	t.gid = getgid();
 	files.other_gid = s->plan.privileged ? 0 : t.gid;
+	if (r == 0 && s->fd[PART_TRASH] != -1)
+		r = trash_new(s->fd[PART_TRASH], &s->trash, err);
+	files.trash = s->trash;
 	if (r == 0)
 		r = fs_new(&files, &s->fs, err);
 	t.ctx = s->fs;
@@ -225,11 +239,12 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	if (r < 0)
 		return r;
 	agreed = fs_transport_features(s->transport);
-	r = fs_walls_raise(&s->plan, s->fd[PART_TREE], (agreed->flags & FUSE_PASSTHROUGH) != 0,
-			   err);
+	r = fs_walls_raise(&s->plan, s->fd[PART_TREE], s->fd[PART_TRASH],
+			   (agreed->flags & FUSE_PASSTHROUGH) != 0, err);
 	if (r < 0)
 		return r;
 	fs_attach(s->fs, s->transport);
+	s->restores = restores_new(s->fs, wake, s);
 	log_debug("the workspace is served", "session_id", a->session_id, "async_read",
 		  agreed->flags & FUSE_ASYNC_READ ? "yes" : "no", "writeback_cache",
 		  agreed->flags & FUSE_WRITEBACK_CACHE ? "yes" : "no", "passthrough",
@@ -310,6 +325,8 @@ static bool settle(struct process_self *p, const char *command_id)
 	struct file_server *s = p->program;
 
 	ask_warden(s, true);
+	if (s->trash != NULL)
+		trash_expire(s->trash);
 	fs_session_settle(s->session, s->fs, command_id);
 	return true;
 }
@@ -319,16 +336,28 @@ static void settings(struct process_self *p, const struct process_settings *m)
 	const struct file_server *s = p->program;
 
 	fs_session_settings(s->session, m);
+	if (s->trash != NULL)
+		trash_limit(s->trash, m->trash_max_bytes, (int64_t)m->trash_max_age_ms * 1000);
+}
+
+static void restore(struct process_self *p, uint64_t entry, uint32_t req)
+{
+	const struct file_server *s = p->program;
+
+	restore_start(s->restores, entry, req);
 }
 
 static void woken(struct process_self *p)
 {
 	struct file_server *s = p->program;
 	const int ended = atomic_load(&s->ended);
+	struct restored over;
 	struct err err;
 
 	ask_warden(s, true);
 	fs_session_woken(s->session);
+	while (restores_next(s->restores, &over))
+		process_tell_restored(p, over.req, &over.err);
 	/* Without an error it is init's end, and the warden closes the link soon. */
 	if (ended < 0) {
 		errno = -ended;
@@ -345,7 +374,9 @@ static void close_program(struct process_self *p)
 		fs_transport_stop(s->transport);
 		pthread_join(s->thread, NULL);
 	}
+	restores_free(s->restores);
 	fs_free(s->fs);
+	trash_free(s->trash);
 	fs_transport_free(s->transport);
 	ask_warden(s, false);
 	strv_done(&s->watch.read_only);
@@ -361,6 +392,7 @@ static const struct process_program program = {
 	.woken = woken,
 	.settle = settle,
 	.settings = settings,
+	.restore = restore,
 };
 
 int fs_process_main(int argc, char **argv)

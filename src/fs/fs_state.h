@@ -50,7 +50,7 @@ struct fs {
 };
 
 /* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
- * runs again on a thread of its own. Only for requests without names and data. */
+ * runs again on a thread of its own. Only for requests with one name at most and without data. */
 #define FS_MUST_WAIT (-4096)
 /* The request waits for an approver. */
 #define FS_HELD (-4097)
@@ -119,6 +119,7 @@ bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct ga
  * shown. */
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
 const char *watch_root(const struct fs *fs); /* "/workspace" */
+struct gate *watch_gate(const struct fs *fs);
 
 /* ---- whose credentials: caller.c ---- */
 
@@ -154,6 +155,9 @@ void locks_release(struct fs *fs, uint64_t handle);
 
 /* ---- operations, by file ---- */
 
+struct trash_victim;
+/* UNLINK that keeps the object in the trash; as trash_take, whose victim lacks only where it is. */
+int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victim *v, uint64_t *id);
 fs_op_fn op_lookup, op_forget, op_batch_forget, op_symlink, op_mknod, op_mkdir, op_unlink, op_rmdir,
 	op_rename, op_rename2, op_link, op_create, op_tmpfile; /* name_ops.c */
 fs_op_fn op_getattr, op_setattr, op_readlink, op_statfs, op_access, op_setxattr, op_getxattr,

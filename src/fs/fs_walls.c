@@ -69,14 +69,16 @@ static int missing(const struct sandbox_plan *plan, enum wall wall, struct err *
 	return 0;
 }
 
-static int enter_landlock(const struct sandbox_plan *plan, int tree, struct err *err)
+static int enter_landlock(const struct sandbox_plan *plan, int tree, int trash, struct err *err)
 {
 	/* /proc has the actors, and the names of open files by which they are opened again. */
 	const struct landlock_rule rules[] = {
 		{tree, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC},
 		{AT_FDCWD, "/proc", LANDLOCK_TREE, LANDLOCK_READ, .may_lack = true},
+		{trash, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC},
 	};
-	const struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(rules)};
+	const struct landlock_ask ask = {.rules = rules,
+					 .nrules = ARRAY_LEN(rules) - (trash == -1)};
 	cleanup_fd int ruleset = -1;
 	struct wall_report walls;
 
@@ -89,12 +91,13 @@ static int enter_landlock(const struct sandbox_plan *plan, int tree, struct err 
 				      "landlock_restrict_self");
 }
 
-int fs_walls_raise(const struct sandbox_plan *plan, int tree, bool keep_admin, struct err *err)
+int fs_walls_raise(const struct sandbox_plan *plan, int tree, int trash, bool keep_admin,
+		   struct err *err)
 {
 	const struct seccomp_allowed calls = {allowed, ARRAY_LEN(allowed), tested,
 					      ARRAY_LEN(tested)};
 	struct seccomp_program filter;
-	int r = enter_landlock(plan, tree, err);
+	int r = enter_landlock(plan, tree, trash, err);
 
 	if (r == 0)
 		r = sandbox_drop_caps(keep_admin ? UINT64_C(1) << CAP_SYS_ADMIN : 0, err);

@@ -39,7 +39,7 @@ static int behind_walls(int tree)
 	int fd;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    fs_walls_raise(&plan, tree, false, &err) < 0)
+	    fs_walls_raise(&plan, tree, -1, false, &err) < 0)
 		return 1;
 	fd = openat(tree, "made", O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || write(fd, "x", 1) != 1 || renameat(tree, "made", tree, "dir/moved") < 0)
@@ -71,7 +71,7 @@ static int behind_walls_with_admin(int tree)
 	struct err err = {0};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    fs_walls_raise(&plan, tree, true, &err) < 0)
+	    fs_walls_raise(&plan, tree, -1, true, &err) < 0)
 		return 1;
 	data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
 	if (syscall(SYS_capset, &head, data) < 0)

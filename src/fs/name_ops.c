@@ -2,6 +2,7 @@
 /* Operations on names: look up, forget, make, remove, move. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "trash/trash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -247,10 +248,21 @@ int op_tmpfile(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 
 /* ---- removing and moving ---- */
 
+/* After the name is gone. */
+static void forget_name(struct fs *fs, const struct fs_request *q, int result)
+{
+	struct node *n;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, q->node);
+	if (n != NULL && (result == 0 || result == -ENOENT))
+		node_remove_name(fs->nodes, n, q->name[0]);
+	pthread_mutex_unlock(&fs->lock);
+}
+
 static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
 {
 	struct backing_dir dir;
-	struct node *n;
 	int result = backing_get_dir(fs, q->node, &dir);
 
 	if (result < 0)
@@ -258,11 +270,7 @@ static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
 	backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
 	result = unlinkat(dir.fd, q->name[0], flags) < 0 ? -errno : 0;
 	backing_put_dir(fs, &dir);
-	pthread_mutex_lock(&fs->lock);
-	n = node_get(fs->nodes, q->node);
-	if (n != NULL && (result == 0 || result == -ENOENT))
-		node_remove_name(fs->nodes, n, q->name[0]);
-	pthread_mutex_unlock(&fs->lock);
+	forget_name(fs, q, result);
 	return result;
 }
 
@@ -274,6 +282,44 @@ int op_unlink(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 int op_rmdir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	return remove_at(fs, q, AT_REMOVEDIR);
+}
+
+#define COPIED_AT_ONCE 262144 /* a larger file gets a thread of its own */
+
+static bool is_open(struct fs *fs, const struct fs_request *q)
+{
+	const struct node *n, *child;
+	bool open;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, q->node);
+	child = n != NULL ? node_child(fs->nodes, n, q->name[0]) : NULL;
+	open = child == NULL || child->handles != NULL || node_has_twin(fs->nodes, child);
+	pthread_mutex_unlock(&fs->lock);
+	return open;
+}
+
+int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victim *v, uint64_t *id)
+{
+	struct backing_dir dir;
+	struct statx st;
+	int result = backing_get_dir(fs, q->node, &dir);
+
+	if (result < 0)
+		return result;
+	result = stat_at(dir.fd, q->name[0], &st);
+	if (result == 0 && !q->may_wait && S_ISREG(st.stx_mode) && st.stx_size > COPIED_AT_ONCE)
+		result = FS_MUST_WAIT;
+	if (result == 0) {
+		backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
+		v->dir = dir.fd;
+		v->name = q->name[0];
+		v->open = is_open(fs, q);
+		result = trash_take(fs->setup.trash, v, id);
+	}
+	backing_put_dir(fs, &dir);
+	forget_name(fs, q, result);
+	return result;
 }
 
 static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_parent, unsigned flags)

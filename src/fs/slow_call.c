@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "fs/fs_state.h"
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/queue.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@ struct slow_call {
 	bool has_timer, interrupted;
 	_Alignas(8) char arg[sizeof(struct fuse_setattr_in)]; /* the longest of those that wait */
 	_Alignas(8) char out[sizeof(struct fuse_attr_out)];
+	char name[NAME_MAX + 1];
 };
 
 struct slow_calls {
@@ -151,11 +153,14 @@ bool slow_call_start(struct fs *fs, const struct fs_request *q)
 	pthread_t thread;
 	bool started = false;
 
-	ensure(arg <= sizeof(c->arg) && q->data == NULL && q->name[0] == NULL);
-	memcpy(c->arg, q->arg, arg);
+	ensure(arg <= sizeof(c->arg) && q->data == NULL && q->name[1] == NULL);
+	if (arg > 0)
+		memcpy(c->arg, q->arg, arg);
 	c->fs = fs;
 	c->q = *q;
 	c->q.arg = c->arg;
+	if (q->name[0] != NULL)
+		c->q.name[0] = strcpy(c->name, q->name[0]);
 	c->q.may_wait = true;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

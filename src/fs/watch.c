@@ -10,8 +10,10 @@
 #include "fs/fs_state.h"
 #include "fs/made_dirs.h"
 #include "model/file_type.h"
+#include "trash/trash.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -46,10 +48,11 @@ struct watched {
 	struct gate_case k;
 	enum fs_actor kind;
 	int64_t begin_us;
-	bool own;      /* asked for by agentsh itself, for a command */
-	bool refused;  /* k.verdict says why */
-	bool silent;   /* no event */
-	uint64_t size; /* before O_TRUNC */
+	bool own;	/* asked for by agentsh itself, for a command */
+	bool refused;	/* k.verdict says why */
+	bool silent;	/* no event */
+	uint64_t size;	/* before O_TRUNC */
+	uint64_t trash; /* the entry of what was kept; 0: nothing was */
 };
 
 /* What an open file remembers of its opener: RELEASE does not say who closes it. */
@@ -306,15 +309,26 @@ static bool listed_below(const struct strv *list, const char *dir)
 	return false;
 }
 
-/* The object must not gain anything by its new name, nor what is below it. Nothing that the session
- * could put below a directory may come to a place where it may not be made. */
+static enum decision decides(const struct fs_watch *watch, const struct watch_place *p)
+{
+	struct verdict v;
+
+	policy_file_verdict(gate_policy(watch->setup.gate), &p->rules, OP_FILE_delete, false, &v);
+	return v.decision;
+}
+
+/* The object must not gain anything by its new name, nor what is below it; a file that would be
+ * kept in the trash must not become one that is deleted for good. Nothing that the session could
+ * put below a directory may come to a place where it may not be made. */
 static int compare(const struct fs_watch *watch, struct watched *w, const struct watch_place *from,
 		   const struct watch_place *to)
 {
 	const struct policy *policy = gate_policy(watch->setup.gate);
 	const uint32_t never = from->set & ~POLICY_FILE_APPROVE(from->set) & POLICY_FILE_ALL;
 	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0 ||
-		     (never & POLICY_FILE_APPROVE(to->set)) != 0;
+		     (never & POLICY_FILE_APPROVE(to->set)) != 0 ||
+		     (w->need.names == WATCH_MOVE && decides(watch, from) == DECISION_soft_delete &&
+		      decides(watch, to) != DECISION_soft_delete && !(to->set & WATCH_OP(delete)));
 
 	if (!gains && !watch->unrestricted && (from->directory || !from->known))
 		gains = listed_below(&watch->setup.blocked, from->path) ||
@@ -432,16 +446,22 @@ static int approve(struct fs *fs, const struct fs_request *q, struct watched *w)
 
 /* ---- settling ---- */
 
+/* The path on the host; NULL: it is not known, or too long. */
+static const char *real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX])
+{
+	return w->setup.real != NULL && path != NULL &&
+			       snprintf(out, PATH_MAX, "%s%s", w->setup.real,
+					path + strlen(w->setup.shown)) < PATH_MAX
+		       ? out
+		       : NULL;
+}
+
 static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor kind, uint32_t tid,
 		   struct gate_report *r)
 {
-	const size_t shown = strlen(w->setup.shown);
 	char real[PATH_MAX];
 
-	if (w->setup.real != NULL && k->op->file.path != NULL &&
-	    (size_t)snprintf(real, sizeof(real), "%s%s", w->setup.real, k->op->file.path + shown) <
-		    sizeof(real))
-		r->real_path = real;
+	r->real_path = real_path(w, k->op->file.path, real);
 	if (kind == FS_ACTOR_UNKNOWN) {
 		w->setup.late(w->setup.arg, tid, k, r);
 		return;
@@ -454,7 +474,7 @@ static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor 
 static void settle(struct fs *fs, const struct fs_request *q, struct watched *w, int result)
 {
 	const bool two = w->need.names == WATCH_MOVE || w->need.names == WATCH_LINK;
-	char flags[OPEN_FLAGS_MAX];
+	char flags[OPEN_FLAGS_MAX], entry[32];
 	struct gate_report r = {.outcome = w->refused	? GATE_REFUSED
 					   : result < 0 ? GATE_FAILED
 							: GATE_DONE,
@@ -473,6 +493,11 @@ static void settle(struct fs *fs, const struct fs_request *q, struct watched *w,
 		return;
 	if (two && w->op.file.path == w->to.path)
 		r.to = NULL;
+	if (w->trash != 0) {
+		snprintf(entry, sizeof(entry), "trash/%" PRIu64, w->trash);
+		r.type = EVENT_file_soft_deleted;
+		r.to = entry;
+	}
 	if (w->need.opens) {
 		open_flags_format(w->need.flags, flags);
 		r.flags = flags;
@@ -619,6 +644,31 @@ static void note_directory(struct fs *fs, const struct fs_request *q, const stru
 	pthread_mutex_unlock(&fs->lock);
 }
 
+/* Deletes a file and keeps it in the session's trash. */
+static int soft_delete(struct fs *fs, const struct fs_request *q, struct watched *w,
+		       struct fs_reply *r, fs_op_fn *run)
+{
+	char real[PATH_MAX];
+	struct trash_victim v = {.path = w->at.path,
+				 .real_path = real_path(fs->watch, w->at.path, real),
+				 .command_id = w->k.actor.command_id};
+	uint64_t id;
+	int result;
+
+	if (fs->setup.trash == NULL || v.real_path == NULL)
+		return refuse(w, &w->at, "file-control", "there is no trash that could keep it",
+			      EACCES);
+	result = op_soft_delete(fs, q, &v, &id);
+	if (result == TRASH_FULL)
+		return refuse(w, &w->at, "sandbox.trash.max_bytes",
+			      "the session's trash has no room for it", EDQUOT);
+	if (result == TRASH_NOT_KEPT)
+		return run(fs, q, r);
+	if (result == 0)
+		w->trash = id;
+	return result;
+}
+
 static int run_watched(struct fs *fs, const struct fs_request *q, struct watched *w,
 		       struct fs_reply *r, fs_op_fn *run)
 {
@@ -642,6 +692,9 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 	    w->kind != FS_ACTOR_OWN &&
 	    (((const struct fuse_create_in *)q->arg)->flags & (O_TRUNC | O_EXCL)) == O_TRUNC)
 		result = create_only(fs, q, r, run);
+	else if (result == 0 && q->opcode == FUSE_UNLINK && w->kind != FS_ACTOR_OWN &&
+		 w->k.verdict.decision == DECISION_soft_delete)
+		result = soft_delete(fs, q, w, r, run);
 	else if (result == 0)
 		result = run(fs, q, r);
 	if (result == 0 && (q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR ||
@@ -777,7 +830,7 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	w.begin_us = q->answered ? q->began_us : clock_mono_us(&clock_system);
 	w.k = (struct gate_case){.op = &w.op};
 	w.own = w.refused = w.silent = false;
-	w.size = 0;
+	w.size = w.trash = 0;
 	w.at.set = 0;
 	w.at.approve = w.to.approve = 0;
 	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);
@@ -817,6 +870,11 @@ bool watch_allows(const struct fs *fs, const char *path, unsigned ops)
 
 	return fs->watch == NULL ||
 	       (decide(fs->watch, path, 0, false, &rules) & (ops | POLICY_FILE_HIDDEN)) == 0;
+}
+
+struct gate *watch_gate(const struct fs *fs)
+{
+	return fs->watch->setup.gate;
 }
 
 const char *watch_root(const struct fs *fs)

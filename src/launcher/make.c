@@ -232,24 +232,17 @@ static void keep_home(struct job *j)
 	cleanup_fd int userns = j->pooled != NULL ? pooled_userns(j->pooled, &map) : -1;
 	const struct home_ask ask = {c->base_dir, p, j->real, p->privileged ? &map : NULL, userns};
 	struct err why = {0};
-	int r;
 
 	if (strcmp(c->home, "workspace") != 0 || (p->privileged && !p->idmap) ||
 	    (j->c->own_dir == NULL && chosen_limits(j).value[LIMIT_max_disk_mb] > 0))
 		return;
 	home_name(&(struct home_key){j->c->who.uid, j->c->who.agent, j->policy->is.name, j->real},
 		  j->home);
-	r = trim_allows(j->l, j->home, &why);
-	if (r == 0)
-		r = home_keep(&ask, j->home, &j->view, &why);
-	if (r < 0) {
+	if (trim_allows(j->l, j->home, &why) < 0 || home_keep(&ask, j->home, &j->view, &why) < 0) {
 		j->home[0] = '\0';
 		log_warn("the home of a session is not kept", "session_id", j->ask->session_id,
 			 "error", why.message);
-		return;
 	}
-	p->home = home_path(c->base_dir, j->home);
-	p->trees = (uint32_t)j->view.n;
 }
 
 /* Without namespaces the session sees the machine's own files: its directories lie there, and its
@@ -617,7 +610,12 @@ static int create(struct job *j, uint32_t req, struct err *err)
 	if (r < 0)
 		return r;
 	keep_home(j);
-	if (j->c->own_dir != NULL)
+	if (j->policy->is.soft_delete && j->plan.fuse)
+		r = trash_make(&(struct home_ask){j->l->settings.config.base_dir, &j->plan,
+						  .userns = j->userns,
+						  .readers = j->l->settings.config.api_uid},
+			       &j->view, err);
+	if (r == 0 && j->c->own_dir != NULL)
 		r = choose_view(j, err);
 	if (r == 0) {
 		strv_copy(&j->plan.withheld, &j->policy->is.withheld);

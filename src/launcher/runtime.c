@@ -220,7 +220,8 @@ static bool empty_dir(int fd)
 	return n == 2; /* "." and ".." */
 }
 
-/* A directory that belongs to another user is not given away: a typing error in the configuration
+/* The owner of a session's trash may reach it by its name, and nothing else. A directory that
+ * belongs to another user is not given away: a typing error in the configuration
  * could name /home. */
 static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
 {
@@ -234,7 +235,7 @@ static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
 			       "sessions.base_dir %s is not empty and belongs to uid %u, not to "
 			       "server.api_uid %u: chown -R %u %s, or choose another directory",
 			       path, st.st_uid, uid, uid, path);
-	if (fchown(fd, uid, uid) < 0 || fchmod(fd, 0700) < 0)
+	if (fchown(fd, uid, uid) < 0 || fchmod(fd, 0711) < 0)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot give %s to uid %u", path, uid);
 	reached = open_as(path, O_RDONLY | O_DIRECTORY, true, uid, uid);
 	if (reached == -1)

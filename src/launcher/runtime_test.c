@@ -124,7 +124,7 @@ static void ses_8_the_state_directory_goes_to_the_api_child(void **state)
 	assert_int_equal(stat(h->base, &st), 0);
 	assert_int_equal(st.st_uid, API_UID);
 	assert_int_equal(st.st_gid, API_UID);
-	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(st.st_mode & 07777, 0711);
 	runtime_done(&p);
 	/* Again, with something in it. */
 	cleanup_free char *file = mem_printf("%s/agentsh.db", h->base);

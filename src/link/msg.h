@@ -76,6 +76,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(warden_failed,      34, WARDEN, API,   IN_ANY,  ENDING, 0, 0, warden_failed) \
 	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0, msg_empty) \
 	X(warden_settings,    36, API, WARDEN,   IN_LIVE, OPEN,   0, 1, warden_settings) \
+	X(warden_restore,     37, API, WARDEN,   IN_OPEN, OPEN,   0, 0, trash_restore) \
+	X(warden_restored,    38, WARDEN, API,   IN_LIVE, OPEN,   0, 0, trash_restored) \
 	/* warden <-> init. ready: root, state socket, an eventfd that makes init end all that \
 	 * runs (its link is read by the spare leader)[, listener]; spawn: stdin, stdout, stderr, \
 	 * leader's link[, the program]. */ \
@@ -94,7 +96,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * has records; ask: what the actor table does not tell; actor: the answer; settle: the result \
 	 * of a command waits for its last events; settled: they are in the ring; over: nothing of a \
 	 * command is left; limit: a command has reached one; settings: the log; hold: a file operation \
-	 * waits for the approver; unhold: it does not any more; held: the answer. */ \
+	 * waits for the approver; unhold: it does not any more; held: the answer; restore: of the trash. */ \
 	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1, msg_empty) \
 	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0, msg_empty) \
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0, process_failed) \
@@ -109,6 +111,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(process_hold,       56, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_hold) \
 	X(process_unhold,     57, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_held) \
 	X(process_held,       58, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_held) \
+	X(process_restore,    55, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, trash_restore) \
+	X(process_restored,   49, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, trash_restored) \
 	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1, check_ask) \
@@ -215,7 +219,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		U32(version) STRV(env, REQUEST_ENV_MAX) STR(cwd, PATH_LEN) STR(shell, PATH_LEN) \
 		U64(orphan_timeout_ms) U64(command_timeout_ms) U64(output_quota) U64(env_max) \
 		U32(full_ring_drops) U32(keep_background) STR(agent_id, ID_MAX) \
-		U32(event_batch_size) U32(event_batch_ms) U64(max_file_ops)) \
+		U32(event_batch_size) U32(event_batch_ms) U64(max_file_ops) U64(trash_max_bytes) \
+		U64(trash_max_age_ms)) \
 	/* A warden_started or warden_result follows for each command that runs or is not acknowledged. \
 	 * fresh: hello's environment was taken. commands: started so far. ring_pos: written so far. */ \
 	PAYLOAD(warden_state, \
@@ -283,7 +288,13 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	/* What may change while a session lives (SIGHUP). log_level, log_format: enums of base/log.h. */ \
 	PAYLOAD(warden_settings, \
 		U64(orphan_timeout_ms) U64(output_quota) U32(full_ring_drops) U32(log_level) \
-		U32(log_format) U32(event_batch_size) U32(event_batch_ms)) \
+		U32(log_format) U32(event_batch_size) U32(event_batch_ms) U64(trash_max_bytes) \
+		U64(trash_max_age_ms)) \
+	/* An entry of the session's trash. code NULL: it is back. policy: the packed denial. */ \
+	PAYLOAD(trash_restore, U64(entry)) \
+	PAYLOAD(trash_restored, \
+		STR(code, WORD_LEN) STR(subject, TEXT_LEN) STR(message, TEXT_LEN) \
+		STR(policy, TEXT_LEN)) \
 	/* grace_ms: between TERM and KILL to all that runs; 0: KILL at once. */ \
 	PAYLOAD(warden_end, STR(reason, TEXT_LEN) U64(grace_ms)) \
 	PAYLOAD(warden_failed, STR(reason, TEXT_LEN)) \
@@ -330,7 +341,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	 * an approver may take; 0: this session lacks one. */ \
 	PAYLOAD(process_settings, \
 		U32(full_ring_drops) U32(log_level) U32(log_format) U32(event_batch_size) \
-		U32(event_batch_ms) U64(max_file_ops) U64(approval_ms)) \
+		U32(event_batch_ms) U64(max_file_ops) U64(approval_ms) U64(trash_max_bytes) \
+		U64(trash_max_age_ms)) \
 	/* id: of the process's gate. op, also: as struct gate_case has them. tid, asked_us: who asks, if \
 	 * command_id is "". */ \
 	PAYLOAD(process_hold, \
@@ -353,12 +365,12 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	 * policy does not cover what the session asks for; else it says why there is no snapshot. \
 	 * denial: for E_POLICY_DENIED, packed. report: warnings, one a line. file_rules: it \
 	 * restricts what files may be touched. limits: limits_pack. withheld: of the plan, rights that \
-	 * no file of a place needs. */ \
+	 * no file of a place needs. soft_delete: a rule keeps what is deleted. */ \
 	PAYLOAD(check_policy, \
 		STR(name, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) STR(message, TEXT_LEN) \
 		STR(denial, TEXT_LEN) STR(report, LIST_LEN) STR(version, WORD_LEN) \
 		STR(description, TEXT_LEN) U32(file_rules) STRV(limits, TEXT_LEN) \
-		STRV(withheld, LIST_LEN)) \
+		STRV(withheld, LIST_LEN) U32(soft_delete)) \
 	\
 	/* Without all descriptors: why the other programs cannot be had. */ \
 	PAYLOAD(bpf_loaded, STR(error, TEXT_LEN))

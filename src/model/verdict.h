@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* clang-format off */
-#define DECISION_LIST(X) X(allow) X(deny) X(approve) X(log) X(redirect)
+#define DECISION_LIST(X) X(allow) X(deny) X(approve) X(log) X(redirect) X(soft_delete)
 /* clang-format on */
 enum decision {
 #define X(name) DECISION_##name,
@@ -19,8 +19,8 @@ enum decision {
 
 struct verdict {
 	enum decision decision; /* as the rule has it */
-	/* What is done: allow (also for log and redirect), deny, or approve: the approver is asked,
-	 * and the gate turns its answer into one of the others. */
+	/* What is done: allow (also for log, redirect and soft_delete), deny, or approve: the
+	 * approver is asked, and the gate turns its answer into one of the others. */
 	enum decision effective;
 	const char *rule;    /* its name; "default" if no rule matched */
 	const char *message; /* the rule's text with {path} and {args}, or NULL */

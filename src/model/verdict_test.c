@@ -8,7 +8,8 @@
 
 static void pol_2_decisions_have_names(void **state)
 {
-	static const char *const names[] = {"allow", "deny", "approve", "log", "redirect"};
+	static const char *const names[] = {"allow", "deny",	 "approve",
+					    "log",   "redirect", "soft_delete"};
 	enum decision d;
 
 	assert_int_equal(ARRAY_LEN(names), DECISIONS);

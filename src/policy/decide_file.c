@@ -97,6 +97,7 @@ struct place {
 };
 struct move {
 	const struct policy *p;
+	bool for_good; /* a soft_delete counts as a denial */
 	struct place from, to;
 	unsigned ops;
 	bool made;     /* what lies in directories that the session made, or all else */
@@ -110,7 +111,8 @@ static bool counts(const struct move *m, const struct snapshot_rule *r)
 
 static bool permits(const struct move *m, enum decision d)
 {
-	return policy_effect(m->p, d, m->approver) != DECISION_deny;
+	return policy_effect(m->p, d, m->approver) != DECISION_deny &&
+	       !(m->for_good && d == DECISION_soft_delete);
 }
 
 /* What is left of the rule's pattern below the directory. */
@@ -214,19 +216,19 @@ static bool move_gains(const struct move *m)
 /* Who made the directory of something below does not change with the move. */
 bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops)
 {
+	const bool keeps = policy_soft_deletes(p), spares = policy_spares(p, NULL);
 	char names[2][PATH_MAX];
-	struct move m = {p,
-			 {from, policy_real_name(p, from, names[0])},
-			 {to, policy_real_name(p, to, names[1])},
-			 ops,
-			 false,
-			 false};
+	struct move m = {.p = p,
+			 .from = {from, policy_real_name(p, from, names[0])},
+			 .to = {to, policy_real_name(p, to, names[1])},
+			 .ops = ops};
 	bool gains = false;
 
-	for (unsigned i = 0; i < 4 && !gains; i++) {
-		m.approver = (i & 1) != 0;
-		m.made = (i & 2) != 0;
-		gains = (!m.made || policy_spares(p, NULL)) && move_gains(&m);
+	for (unsigned i = 0; i < 6 && !gains; i++) {
+		m.approver = i % 3 == 1;
+		m.for_good = i % 3 == 2;
+		m.made = i >= 3;
+		gains = (keeps || !m.for_good) && (spares || !m.made) && move_gains(&m);
 	}
 	return gains;
 }

@@ -111,6 +111,41 @@ static void fil_3_a_move_gains_only_the_operations_that_are_asked_for(void **sta
 	policy_kit_close(&k);
 }
 
+#define KEEP(pattern) \
+	"  - {name: k, paths: ['" pattern "'], operations: [delete], decision: soft_delete}\n"
+
+/* A file that is kept when it is deleted must not become one that is not. */
+static void fil_3_a_directory_that_moves_takes_no_file_away_from_the_trash(void **state)
+{
+	assert_true(gains("allow", KEEP("/w/a/x/**"), "/w/a", "/w/b"));
+	assert_false(gains("allow", KEEP("/w/b/x/**"), "/w/a", "/w/b"));
+	assert_false(gains("allow", KEEP("/w/**"), "/w/a", "/w/b"));
+	assert_false(gains("deny", KEEP("/w/a/**"), "/w/a", "/w/b"));
+	/* denied there, kept here */
+	assert_true(gains("deny", KEEP("/w/b/**"), "/w/a", "/w/b"));
+	assert_true(gains("allow", ALLOW("/w/b/**") KEEP("/w/**"), "/w/a", "/w/b"));
+}
+
+static void fil_3_a_deletion_that_is_kept_is_allowed(void **state)
+{
+	struct policy_kit k;
+	struct file_rules f;
+	struct verdict v;
+
+	policy_kit_open(&k, HEAD "default: {files: deny}\nfile_rules:\n" KEEP("/w/**"), NULL);
+	assert_true(policy_soft_deletes(k.p));
+	policy_decide_file(k.p, "/w/x", false, &f);
+	policy_file_verdict(k.p, &f, OP_FILE_delete, false, &v);
+	assert_int_equal(v.decision, DECISION_soft_delete);
+	assert_int_equal(v.effective, DECISION_allow);
+	policy_file_verdict(k.p, &f, OP_FILE_rename, false, &v);
+	assert_int_equal(v.decision, DECISION_deny);
+	policy_kit_close(&k);
+	policy_kit_open(&k, HEAD "file_rules:\n" DENY("/w/**"), NULL);
+	assert_false(policy_soft_deletes(k.p));
+	policy_kit_close(&k);
+}
+
 /* A rule that denies also counts by the path on the host. */
 static void fil_3_the_other_name_of_the_workspace_is_restricted(void **state)
 {
@@ -205,6 +240,8 @@ int main(void)
 		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule),
 		cmocka_unit_test(fil_3_a_rule_may_leave_out_what_the_session_made),
 		cmocka_unit_test(fil_3_a_move_gains_only_the_operations_that_are_asked_for),
+		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_away_from_the_trash),
+		cmocka_unit_test(fil_3_a_deletion_that_is_kept_is_allowed),
 		cmocka_unit_test(fil_3_the_other_name_of_the_workspace_is_restricted),
 		cmocka_unit_test(fil_3_random_rules_lose_no_file_by_a_move),
 	};

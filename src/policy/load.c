@@ -84,7 +84,7 @@ static void load_fallback(struct loader *l, const struct yaml_item *item, const 
 	struct snapshot_class *class = &l->head.class[key->arg];
 	enum decision d;
 
-	if (!value_decision(l, item->value, false, &d))
+	if (!value_decision(l, item->value, 0, &d))
 		return;
 	class->fallback = d;
 	class->line = item->key_line;

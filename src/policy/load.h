@@ -76,8 +76,8 @@ bool value_bool(struct loader *l, const char *key, const struct yaml *y, uint8_t
 bool value_number(struct loader *l, const char *key, const char *unit, const struct yaml *y,
 		  int64_t *out);
 bool value_list(struct loader *l, const char *key, const struct yaml *y);
-/* redirect: whether it is one of the decisions. */
-bool value_decision(struct loader *l, const struct yaml *y, bool redirect, enum decision *out);
+/* more: decisions (bits 1 << DECISION_…) beyond those that everything has. */
+bool value_decision(struct loader *l, const struct yaml *y, unsigned more, enum decision *out);
 /* Replaces ${NAME}; with glob, escapes the values for a pattern. Returns NULL after a report. */
 char *value_expand(struct loader *l, const struct yaml *y, bool glob);
 

@@ -294,19 +294,23 @@ static const struct map_key rule_keys[] = {
 
 static void read_decision(struct loader *l, const struct yaml *y)
 {
+	static const unsigned more[POLICY_RULE_CLASSES] = {
+		[OP_FILE] = 1U << DECISION_soft_delete,
+		[OP_EXEC] = 1U << DECISION_redirect,
+	};
 	const char *word = value_scalar(y);
-	const bool later = strcmp(word, "soft_delete") == 0, hide = strcmp(word, "hide") == 0;
+	const bool hide = strcmp(word, "hide") == 0;
 	enum decision d;
 
 	if (l->class == OP_FILE && hide)
 		problem(l, y, "'hide' is a key: write 'decision: deny' and 'hide: true'");
-	else if (l->class != OP_FILE && (hide || (later && l->class == OP_EXEC)))
+	else if (l->class != OP_FILE && (hide || strcmp(word, "soft_delete") == 0))
 		problem(l, y, "'%s' is not a decision for %s", word,
 			l->class == OP_EXEC ? "commands" : "connections");
-	else if (l->class != OP_EXEC && (later || strcmp(word, "redirect") == 0))
+	else if (l->class != OP_EXEC && strcmp(word, "redirect") == 0)
 		problem(l, y, "'%s' is not a decision of this version for files and connections",
 			word);
-	else if (value_decision(l, y, l->class == OP_EXEC, &d))
+	else if (value_decision(l, y, more[l->class], &d))
 		l->rule->decision = (uint8_t)d;
 }
 
@@ -364,6 +368,8 @@ void rule_load(struct loader *l, const struct yaml *y)
 		problem(l, y, "a rule needs 'name'");
 	if (l->class == OP_FILE && yaml_get(y, "operations") == NULL)
 		r.bits = (1U << OP_FILES) - 1;
+	if (r.decision == DECISION_soft_delete && r.bits != 1U << OP_FILE_delete)
+		problem(l, y, "'soft_delete' is a way to delete: write 'operations: [delete]'");
 	if (l->class == OP_FILE && r.flags && r.bits != (1U << OP_FILES) - 1)
 		problem(l, y, "'hide' is for all operations: leave out 'operations'");
 	check_whole(l, y);

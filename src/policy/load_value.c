@@ -184,13 +184,18 @@ bool value_list(struct loader *l, const char *key, const struct yaml *y)
 	return false;
 }
 
-bool value_decision(struct loader *l, const struct yaml *y, bool redirect, enum decision *out)
+bool value_decision(struct loader *l, const struct yaml *y, unsigned more, enum decision *out)
 {
-	const char *const known[] = {
-		"allow", "deny", "approve", "log", redirect ? "redirect" : NULL, NULL};
+	const unsigned have = more | 1U << DECISION_allow | 1U << DECISION_deny |
+			      1U << DECISION_approve | 1U << DECISION_log;
+	const char *known[DECISIONS + 1] = {NULL};
+	size_t n = 0;
 
-	if (decision_parse(value_scalar(y), out) && (redirect || *out != DECISION_redirect))
+	if (decision_parse(value_scalar(y), out) && have & 1U << *out)
 		return true;
+	for (unsigned d = 0; d < DECISIONS; d++)
+		if (have & 1U << d)
+			known[n++] = decision_name((enum decision)d);
 	problem_unknown(l, y, "decision", value_scalar(y), known);
 	return false;
 }

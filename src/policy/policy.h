@@ -90,8 +90,8 @@ void policy_file_verdict(const struct policy *p, const struct file_rules *f, enu
 #define POLICY_FILE_HIDDEN (1U << 2 * OP_FILES) /* the path is not shown; the bits above are 0 */
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
 /* Whether one of the operations (bits 1 << OP_FILE_…) that is denied somewhere below the directory
- * `from` may be allowed, or asked for, at the same place below `to` (a "yes" may be wrong). Plain
- * paths. */
+ * `from` may be allowed, or asked for, at the same place below `to`, or whether a file that would
+ * be kept may be deleted for good (a "yes" may be wrong). Plain paths. */
 bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops);
 /* Whether it matters to a rule (`existing_only`) who made the directory; NULL: any directory. */
 bool policy_spares(const struct policy *p, const char *dir);
@@ -106,6 +106,9 @@ const char *policy_description(const struct policy *p);
 size_t policy_rules(const struct policy *p, enum op_class class);
 /* Whether the class can deny anything: it has a rule or a default that is not an allow. */
 bool policy_restricts(const struct policy *p, enum op_class class);
+
+/* Whether a rule keeps what is deleted. */
+bool policy_soft_deletes(const struct policy *p);
 
 /* Whether a rule certainly denies the operation on every file below dir, a plain path. False if an
  * earlier rule may allow one of the files, or if only the default denies. */

@@ -137,7 +137,7 @@ static const char *past(enum decision d)
 	static const char *const words[DECISIONS] = {
 		[DECISION_allow] = "allowed",	  [DECISION_deny] = "denied",
 		[DECISION_approve] = "asked for", [DECISION_log] = "allowed and marked",
-		[DECISION_redirect] = "replaced",
+		[DECISION_redirect] = "replaced", [DECISION_soft_delete] = "kept in the trash",
 	};
 
 	return words[d];

@@ -192,8 +192,8 @@ static inline bool rule_is_for_lookups(const struct snapshot_rule *r)
 	return (r->conditions & COND_DOMAINS) != 0 || !(beside & COND_CIDRS);
 }
 
-/* What is done for a decision: allow (also for log and redirect), deny, or approve: an approver is
- * asked first. */
+/* What is done for a decision: allow (also for log, redirect and soft_delete), deny, or approve: an
+ * approver is asked first. */
 enum decision policy_effect(const struct policy *p, enum decision d, bool approver);
 /* Whether an operation with this decision goes ahead without an approver. */
 static inline bool policy_permits(const struct policy *p, enum decision d)

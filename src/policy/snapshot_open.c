@@ -91,6 +91,8 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 	    (r->conditions & ~(unsigned)COND_ALL) != 0 ||
 	    (r->final && r->decision != DECISION_deny) || redirect != (r->redirect_to != 0) ||
 	    (redirect && class != OP_EXEC) ||
+	    (r->decision == DECISION_soft_delete &&
+	     (class != OP_FILE || r->bits != 1U << OP_FILE_delete)) ||
 	    (class == OP_FILE && (r->flags || r->args_whole) && r->decision != DECISION_deny))
 		return false;
 	if (!patterns_ok(p, &r->subject, subject[class]) ||
@@ -295,6 +297,14 @@ bool policy_restricts(const struct policy *p, enum op_class class)
 		return true;
 	for (uint32_t i = 0; i < p->head->class[c].rules.n; i++)
 		if (!decision_permits(snapshot_rule(p, c, i)->decision))
+			return true;
+	return false;
+}
+
+bool policy_soft_deletes(const struct policy *p)
+{
+	for (uint32_t i = 0; i < p->head->class[OP_FILE].rules.n; i++)
+		if (snapshot_rule(p, OP_FILE, i)->decision == DECISION_soft_delete)
 			return true;
 	return false;
 }

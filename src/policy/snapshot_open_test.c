@@ -137,6 +137,7 @@ static void pol_6_every_rule_is_checked(void **state)
 		{OP_FILE, offsetof(struct snapshot_rule, redirect_to), 1, 4},
 		{OP_FILE, offsetof(struct snapshot_rule, decision), DECISIONS, 1},
 		{OP_FILE, offsetof(struct snapshot_rule, decision), DECISION_redirect, 1},
+		{OP_FILE, offsetof(struct snapshot_rule, decision), DECISION_soft_delete, 1},
 		{OP_FILE, offsetof(struct snapshot_rule, decision), DECISION_allow, 1},
 		{OP_FILE, offsetof(struct snapshot_rule, final), 2, 1},
 		{OP_FILE, offsetof(struct snapshot_rule, flags), 2, 1},

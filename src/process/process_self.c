@@ -271,6 +271,29 @@ void process_tell_limit(struct process_self *p, const struct process_limit *m)
 	send_to_warden(p, MSG_process_limit, 0, m);
 }
 
+void process_tell_restored(struct process_self *p, uint32_t req, const struct err *err)
+{
+	const struct trash_restored m = {
+		.code = err->code != E_OK ? (char *)err_row(err->code)->name : NULL,
+		.subject = (char *)err->subject,
+		.message = (char *)err->message,
+		.policy = (char *)err->denial};
+
+	send_to_warden(p, MSG_process_restored, req, &m);
+}
+
+static void on_restore(void *ctx, void *msg, struct link_msg *m)
+{
+	static const struct err none = {.code = E_UNAVAILABLE, .message = "there is no trash"};
+	const struct trash_restore *ask = msg;
+	struct process_self *p = ctx;
+
+	if (p->face->restore != NULL)
+		p->face->restore(p, ask->entry, m->req);
+	else
+		process_tell_restored(p, m->req, &none);
+}
+
 static void on_settle(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct process_over *over = msg;
@@ -318,6 +341,7 @@ static const struct peer_row rows[] = {
 	{MSG_process_hello, on_hello},	     {MSG_process_actor, on_actor},
 	{MSG_process_over, on_over},	     {MSG_process_settle, on_settle},
 	{MSG_process_settings, on_settings}, {MSG_process_held, on_held},
+	{MSG_process_restore, on_restore},
 };
 static const struct peer_kind kind = {.self = SIDE_PROCESS,
 				      .other = SIDE_WARDEN,

@@ -58,6 +58,9 @@ struct process_program {
 	/* The result of a command waits for its last events. True: process_tell_settled is called
 	 * within 50 ms. NULL or false: they are in. */
 	bool (*settle)(struct process_self *p, const char *command_id);
+	/* A client wants a file back from the trash: process_tell_restored is called with the same
+	 * req. NULL: the program keeps no trash. */
+	void (*restore)(struct process_self *p, uint64_t entry, uint32_t req);
 	/* New settings; NULL: the program needs no others. */
 	void (*settings)(struct process_self *p, const struct process_settings *s);
 };
@@ -77,6 +80,8 @@ void process_fail(struct process_self *p, const struct err *why);
 
 /* The last events of a command are settled. */
 void process_tell_settled(struct process_self *p, const struct process_settled *m);
+/* err.code E_OK: it is back. */
+void process_tell_restored(struct process_self *p, uint32_t req, const struct err *err);
 /* A command has reached a limit, and is to be ended. */
 void process_tell_limit(struct process_self *p, const struct process_limit *m);
 

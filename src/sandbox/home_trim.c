@@ -198,7 +198,7 @@ const char *home_trimmed(const struct home *h, const char *name, bool purge, uin
 {
 	if (read(h->report, left, sizeof(*left)) != (ssize_t)sizeof(*left))
 		return "the process that trims it was ended";
-	if (purge && unlinkat(h->parent, name, AT_REMOVEDIR) < 0)
+	if (purge && unlinkat(h->parent, basename(name), AT_REMOVEDIR) < 0)
 		return "a part of it cannot be removed";
 	return NULL;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Homes that outlive their sessions: STATE/homes/NAME.
+/* Directories that outlive their sessions: homes, STATE/homes/NAME, and the trash of a session,
+ * STATE/trash/ID.
  *
  * STATE of root's server belongs to the API child, which could put another directory there. So
- * `homes` must belong to the launcher and be closed to all others; then only the launcher has made
- * what is in it. */
+ * `homes` and `trash` must belong to the launcher and be closed to the changes of all others; then
+ * only the launcher has made what is in them. Everybody may reach the trash of a session by its
+ * name, because its owner may use it. */
 #include "base/hash.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "sandbox/inside.h"
@@ -17,6 +20,8 @@
 #include <unistd.h>
 
 #define PARENT "homes"
+#define TRASH "trash"
+#define TRASH_MODE 0751 /* its group, the API process, may list it */
 
 void home_name(const struct home_key *k, char out[HOME_NAME])
 {
@@ -38,20 +43,20 @@ char *home_path(const char *state, const char *name)
 	return mem_printf("%s/%s/%s", real != NULL ? real : state, PARENT, name);
 }
 
-static int open_parent(const char *state, int *out, struct err *err)
+static int open_parent(const char *state, const char *name, mode_t mode, int *out, struct err *err)
 {
-	cleanup_free char *path = mem_printf("%s/%s", state, PARENT);
+	cleanup_free char *path = mem_printf("%s/%s", state, name);
 	cleanup_fd int fd = -1;
 	struct stat st;
 
-	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd == -1 || fstat(fd, &st) < 0)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot use %s", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 077) != 0)
+	if (st.st_uid != geteuid() || (st.st_mode & 0777 & ~mode) != 0)
 		return err_set(err, E_UNAVAILABLE, path,
-			       "%s must be a directory of uid %u with mode 0700: remove it", path,
-			       geteuid());
+			       "%s must be a directory of uid %u with mode %04o: remove it", path,
+			       geteuid(), mode);
 	*out = take_fd(fd);
 	return 0;
 }
@@ -60,13 +65,16 @@ static int open_parent(const char *state, int *out, struct err *err)
 static int open_home(const char *state, const char *name, const uint32_t *make, struct home *out,
 		     struct err *err)
 {
+	const bool trash = strncmp(name, TRASH "/", strlen(TRASH "/")) == 0;
 	cleanup_fd int parent = -1, dir = -1;
 	struct stat st;
 	int r;
 
-	if (strlen(name) != HOME_NAME - 1 || strspn(name, "0123456789abcdef") != HOME_NAME - 1)
+	name += trash ? strlen(TRASH "/") : 0;
+	if (trash ? !id_valid(name)
+		  : strspn(name, "0123456789abcdef") != HOME_NAME - 1 || name[HOME_NAME - 1] != 0)
 		return err_set(err, E_NOT_FOUND, name, "no kept home '%s'", name);
-	r = open_parent(state, &parent, err);
+	r = open_parent(state, trash ? TRASH : PARENT, trash ? TRASH_MODE : 0700, &parent, err);
 	if (r < 0)
 		return r;
 	if (make == NULL || mkdirat(parent, name, 0700) == 0 || errno == EEXIST)
@@ -131,6 +139,31 @@ static int check_mounts(const struct sandbox_plan *p, const char *workspace, str
 			  : err_set(err, E_UNAVAILABLE, in, "%s lies in the home of sessions", in);
 }
 
+/* One that exists may belong to another user: it is left alone. */
+int trash_make(const struct home_ask *ask, struct sandbox_trees *view, struct err *err)
+{
+	struct sandbox_plan *p = ask->plan;
+	cleanup_fd int parent = -1, dir = -1;
+	int tree = -1;
+	int r = open_parent(ask->state, TRASH, TRASH_MODE, &parent, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(parent, p->session_id, 0700) == 0)
+		dir = openat(parent, p->session_id,
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir == -1 || (p->privileged &&
+			  (fchown(dir, p->owner_uid, ask->readers) < 0 || fchmod(dir, 02750) < 0 ||
+			   fchown(parent, 0, ask->readers) < 0 || fchmod(parent, TRASH_MODE) < 0)))
+		return err_errno(err, E_UNAVAILABLE, TRASH, "cannot make the trash of session %s",
+				 p->session_id);
+	if (p->idmap && clone_home(dir, ask->userns, &tree, err) < 0)
+		return -(int)err->code;
+	sandbox_trees_add(view, p->idmap ? tree : take_fd(dir));
+	p->trash = 1;
+	return 0;
+}
+
 int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees *view,
 	      struct err *err)
 {
@@ -153,6 +186,10 @@ int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees
 			r = clone_home(home.dir, made != -1 ? made : ask->userns, &tree, err);
 		if (r == 0)
 			sandbox_trees_add(view, tree);
+	}
+	if (r == 0) {
+		ask->plan->home = home_path(ask->state, name);
+		ask->plan->trees = (uint32_t)view->n;
 	}
 	home_close(&home);
 	return r;

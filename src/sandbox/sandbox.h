@@ -60,6 +60,7 @@ struct sandbox_plan {
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
+	uint32_t trash;	     /* the assignment brings a directory for it behind the trees */
 };
 #define SANDBOX_AT_WORKSPACE 1U
 #define SANDBOX_AT_REAL 2U
@@ -137,24 +138,29 @@ void home_name(const struct home_key *k, char out[HOME_NAME]);
 char *home_path(const char *state, const char *name); /* owned by the caller */
 struct home_ask {
 	const char *state; /* the server's state directory */
-	const struct sandbox_plan *plan;
+	struct sandbox_plan *plan;
 	const char *workspace; /* its real path */
 	/* Of root's server: its owner on the disk and in the session, and a user namespace with
 	 * this map or -1. NULL: the home belongs to the user of the server. */
 	const struct idmap *map;
 	int userns;
+	uint32_t readers; /* gid, for the trash */
 };
-/* Launcher: makes the home if it does not exist. With a map its detached tree is added to view.
+/* Launcher: makes the home if it does not exist. With a map its detached tree is added to view. The
+ * plan then names it.
  * E_UNAVAILABLE names the path; E_ENFORCEMENT "uid" if its file system cannot be mapped. */
 int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees *view,
 	      struct err *err);
+/* Launcher: makes STATE/trash/ID for the files that the session deletes, and adds its tree to view,
+ * as the last one. With plan->idmap userns has the map of the workspace. */
+int trash_make(const struct home_ask *ask, struct sandbox_trees *view, struct err *err);
 struct home {
 	int parent, dir; /* owned */
 	int report;	 /* owned; of the child that trims it */
 	uint32_t uid;	 /* owner on the disk */
 };
 #define HOME_NONE ((struct home){-1, -1, -1, 0})
-/* Launcher. E_NOT_FOUND. */
+/* Launcher. name: also "trash/ID" of the trash of a session. E_NOT_FOUND. */
 int home_open(const char *state, const char *name, struct home *out, struct err *err);
 void home_close(struct home *h);
 /* Forks a child that takes the owner's uid (drop) and no power, and removes the oldest caches until

@@ -5,6 +5,7 @@
 #include "session/command_state.h"
 #include "session/db_row.h"
 #include "session/sessions.h"
+#include "session/trash_entries.h"
 #include "terminal/stream.h"
 #include <inttypes.h>
 #include <malloc.h>
@@ -181,6 +182,7 @@ static void round_of(void *arg)
 
 	sessions_reap(ss);
 	sessions_sweep_output(ss);
+	trash_sweep(ss);
 	give_back(ss);
 	reaper_again(ss);
 }

@@ -2,12 +2,12 @@
 /* A session's life: states, the orderly stop, the end. Creation is in create.c, changes in patch.c.
  */
 #include "base/log.h"
-#include "model/workspace_names.h"
 #include "session/command_events.h"
 #include "session/drain.h"
 #include "session/homes.h"
 #include "session/rows.h"
 #include "session/sessions.h"
+#include "session/trash_entries.h"
 #include <signal.h>
 
 /* A caller that waits for a session's end. */
@@ -38,6 +38,7 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 	TAILQ_INIT(&s->commands);
 	STAILQ_INIT(&s->patches);
 	STAILQ_INIT(&s->waiters);
+	STAILQ_INIT(&s->restores);
 	return s;
 }
 
@@ -96,15 +97,6 @@ bool session_is_idle(const struct session *s)
 		if (c->phase != COMMAND_OVER)
 			return false;
 	return true;
-}
-
-bool session_same_dir(const struct session *s, const char *a, const char *b)
-{
-	char *pair[] = {s->workspace, (char *)WORKSPACE_CANONICAL};
-	const struct workspace_names names = {.shown = {pair, ARRAY_LEN(pair)}};
-	cleanup_free char *x = workspace_canonical(&names, a), *y = workspace_canonical(&names, b);
-
-	return strcmp(x != NULL ? x : a, y != NULL ? y : b) == 0;
 }
 
 int session_within_reach(const struct session *s, struct err *err)
@@ -232,6 +224,7 @@ static void end_saved(struct session *s)
 	remove_remains(s);
 	sessions_drop(s);
 	home_left(s);
+	trash_left(s);
 	if (s->create_done != NULL)
 		session_create_failed(s, reason);
 	session_tell_waiters(s, NULL);
@@ -321,6 +314,7 @@ void session_over(struct session *s, const char *why)
 		if (c->phase != COMMAND_OVER)
 			end_command(c);
 	session_patches_fail(s);
+	session_restores_fail(s);
 	why = s->failure != NULL ? s->failure : s->end_reason;
 	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, why);
 	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed, why);

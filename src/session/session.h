@@ -98,6 +98,14 @@ typedef void home_done_fn(const struct err *err, void *arg);
 void home_purge(struct sessions *ss, const struct caller *who, const char *id, home_done_fn *done,
 		void *arg);
 
+/* The files that a session deleted and that can be restored: a page of at most limit entries behind
+ * the one with the number `after`. */
+int session_trash_list(struct session *s, uint64_t after, unsigned limit, struct jw *w,
+		       struct err *err);
+/* Puts one back while the session lives. E_NOT_FOUND, E_CONFLICT, E_POLICY_DENIED,
+ * E_SESSION_STOPPED. Calls done once. */
+void session_trash_restore(struct session *s, uint64_t entry, session_done_fn *done, void *arg);
+
 /* Functions for the client of exec; each may be NULL. All run on the loop; the command is borrowed.
  * An observer with `output` is a reader: past output.command_quota the command waits for the
  * slowest one. A reader reports its position by command_has_read. */

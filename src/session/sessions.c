@@ -9,6 +9,7 @@
 #include "session/homes.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
+#include "session/trash_entries.h"
 
 #define QUIET_MS 3000 /* then the other sessions do not wait for silent wardens */
 
@@ -202,6 +203,7 @@ void sessions_free(struct sessions *ss)
 	while ((s = TAILQ_FIRST(&ss->all)) != NULL) {
 		spare_drop(s);
 		session_patches_fail(s);
+		session_restores_fail(s);
 		while ((c = TAILQ_FIRST(&s->commands)) != NULL)
 			command_list_drop(c);
 		sessions_drop(s);

@@ -4,6 +4,7 @@
 #include "session/command_events.h"
 #include "session/drain.h"
 #include "session/sessions.h"
+#include "session/trash_entries.h"
 
 #define READ_TURN 64   /* messages of one warden in a row */
 #define HELLO_MS 30000 /* for a warden's first state */
@@ -58,6 +59,8 @@ static void say_hello(struct session *s)
 		.event_batch_size = (uint32_t)config->fuse_event_batch_size,
 		.event_batch_ms = (uint32_t)config->fuse_event_batch_ms,
 		.max_file_ops = (uint64_t)s->config.limits.value[LIMIT_max_file_ops],
+		.trash_max_bytes = (uint64_t)config->trash_max_bytes,
+		.trash_max_age_ms = (uint64_t)config->trash_max_age_ms,
 	};
 
 	warden_send(s, MSG_warden_hello, &hello);
@@ -75,6 +78,8 @@ void warden_tell_settings(struct session *s)
 		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
 		.event_batch_size = (uint32_t)config->fuse_event_batch_size,
 		.event_batch_ms = (uint32_t)config->fuse_event_batch_ms,
+		.trash_max_bytes = (uint64_t)config->trash_max_bytes,
+		.trash_max_age_ms = (uint64_t)config->trash_max_age_ms,
 	};
 	const int log = STDERR_FILENO;
 
@@ -197,8 +202,6 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 		settled(s);
 	} else {
 		session_take_walls(s, &now->walls);
-		if (s->state == SESSION_CREATING && !session_same_dir(s, s->cwd, old_cwd))
-			strv_add_new(&s->capped, "working_dir");
 		if (s->state == SESSION_CREATING)
 			session_on_ready(s);
 		else
@@ -270,6 +273,7 @@ static const struct peer_row warden_rows[] = {
 	{MSG_warden_taken, command_on_taken},
 	{MSG_warden_failed, on_failed},
 	{MSG_warden_bell, session_on_bell},
+	{MSG_warden_restored, session_on_restored},
 };
 static const struct peer_kind warden_kind = {.self = SIDE_API,
 					     .other = SIDE_WARDEN,

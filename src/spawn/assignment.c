@@ -35,6 +35,7 @@ const struct fields assignment_fields = {"assignment", sizeof(struct assignment)
  * the descriptors of the other rings that the session has. */
 enum { MESSAGE_PLAN = ASSIGNMENT_OTHERS, MESSAGE_TEXT, MESSAGE_OTHERS };
 #define MESSAGE_FDS (ASSIGNMENT_FDS + 2)
+#define MESSAGE_TRASH MESSAGE_OTHERS /* in its place, when the rings have been taken */
 _Static_assert(sizeof(ASSIGNMENT_ID) == ID_MAX + 1, "any id takes its place");
 _Static_assert(MESSAGE_FDS <= FDIO_MAX_FDS, "see assignment_send");
 
@@ -152,8 +153,9 @@ bool assignment_part_receive(int link, struct assignment_part *out, int fd[PART_
 {
 	size_t nfds = PART_FDS;
 
+	fd[PART_TRASH] = -1;
 	return fdio_recv(link, out, sizeof(*out), fd, &nfds, NULL) == sizeof(*out) &&
-	       nfds == PART_FDS;
+	       nfds >= PART_TRASH;
 }
 
 int assignment_part_load(const int fd[PART_FDS], struct sandbox_plan *plan, struct assignment *out,
@@ -260,12 +262,14 @@ static int assign_ahead(struct process_args *args, struct process_link *l, int a
 				    [PART_RING] = ring[0],
 				    [PART_ACK] = ring[1],
 				    [PART_PLAN] = all[MESSAGE_PLAN],
-				    [PART_TEXT] = all[MESSAGE_TEXT]};
+				    [PART_TEXT] = all[MESSAGE_TEXT],
+				    [PART_TRASH] = all[MESSAGE_TRASH]};
 	struct err answer = {0};
 	size_t nfds = 1;
 	int mount;
 
-	if (fdio_send(l->fd, &part, sizeof(part), sent, PART_FDS) < 0 ||
+	if (fdio_send(l->fd, &part, sizeof(part), sent,
+		      sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS) < 0 ||
 	    fdio_recv(l->fd, &answer, sizeof(answer), &mount, &nfds, NULL) != sizeof(answer))
 		return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules), "%s ended early",
 			       l->row->title);
@@ -361,7 +365,8 @@ static void apply(struct process_args *a, bool prepared, struct assignment *o,
 	if (r == 0)
 		r = spread(&plan, all + MESSAGE_OTHERS, n - MESSAGE_OTHERS, fd, &err);
 	if (r == 0)
-		r = trees_receive(a->wait_fd, plan.trees, &view, &err);
+		r = trees_receive(a->wait_fd, plan.trees + (plan.trash != 0), &view, &err);
+	all[MESSAGE_TRASH] = r == 0 && plan.trash ? view.fd[--view.n] : -1;
 	/* The next launcher recognizes the main process by the pid that called listen(). */
 	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
 		       listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0))
@@ -392,6 +397,7 @@ static void apply(struct process_args *a, bool prepared, struct assignment *o,
 		r = tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), a->init_pid, &err);
 	if (r < 0)
 		give_up(fd[ASSIGNMENT_REPORT], &err);
+	mem_cleanup_fd(&all[MESSAGE_TRASH]); /* only agentsh-fs has it */
 	close(all[MESSAGE_PLAN]);
 	close(all[MESSAGE_TEXT]);
 	close(fd[ASSIGNMENT_TREE]);

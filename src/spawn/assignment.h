@@ -67,6 +67,7 @@ enum assignment_part_fd {
 	PART_ACK,
 	PART_PLAN,
 	PART_TEXT,
+	PART_TRASH, /* -1: the session keeps no trash */
 	PART_FDS
 };
 /* The process: waits for it. False: the session is not needed. fd are the caller's. */

@@ -113,8 +113,6 @@ void server_link_open(struct warden *w);
 void server_link_close(struct warden *w);
 /* Sends the messages that are due; true if none is left, or there is no link. */
 bool server_link_flush(struct warden *w);
-/* The session can enter the directory. The loop waits, but not long. */
-bool warden_may_enter(struct warden *w, const char *cwd);
 
 /* ---- processes.c ---- */
 
@@ -129,6 +127,8 @@ void processes_close(struct warden *w);
 /* There is an actor table: greets all. */
 void processes_greet(struct warden *w);
 /* Sends the settings to all, with the descriptor of the log unless it is -1. */
+/* Asks the file server; the answer goes to the API process. False: there is no file server. */
+bool processes_restore(struct warden *w, uint32_t req, const struct trash_restore *m);
 void processes_settings(struct warden *w, int log_fd);
 /* Asks all for their last events of a command; returns how many were asked. */
 unsigned processes_settle(void *warden, const char *command_id);

@@ -115,6 +115,14 @@ static void on_limit(void *ctx, void *msg, struct link_msg *m)
 		limits_reached(r, limit);
 }
 
+static void on_restored(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_beside *p = ctx;
+
+	if (p->w->api.greeted)
+		peer_send(&p->w->api.peer, MSG_warden_restored, m->req, msg, NULL, 0, NULL);
+}
+
 static void on_readable(void *arg)
 {
 	struct process_beside *p = arg;
@@ -127,10 +135,11 @@ static void on_readable(void *arg)
 }
 
 static const struct peer_row rows[] = {
-	{MSG_process_ready, on_ready},	   {MSG_process_failed, on_failed},
-	{MSG_process_bell, on_bell},	   {MSG_process_ask, on_ask},
-	{MSG_process_settled, on_settled}, {MSG_process_limit, on_limit},
-	{MSG_process_hold, on_hold},	   {MSG_process_unhold, on_unhold},
+	{MSG_process_ready, on_ready},	     {MSG_process_failed, on_failed},
+	{MSG_process_bell, on_bell},	     {MSG_process_ask, on_ask},
+	{MSG_process_settled, on_settled},   {MSG_process_limit, on_limit},
+	{MSG_process_hold, on_hold},	     {MSG_process_unhold, on_unhold},
+	{MSG_process_restored, on_restored},
 };
 static const struct peer_kind kind = {.self = SIDE_WARDEN,
 				      .other = SIDE_PROCESS,
@@ -175,6 +184,16 @@ void processes_greet(struct warden *w)
 	for (size_t i = 0; i < w->processes.n; i++)
 		process_send(&w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
 			     actor_table_fd(w->commands.actors));
+}
+
+bool processes_restore(struct warden *w, uint32_t req, const struct trash_restore *m)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		if (w->processes.one[i].row == &process_table[PROCESS_fs]) {
+			process_send(&w->processes.one[i], MSG_process_restore, req, m, -1);
+			return true;
+		}
+	return false;
 }
 
 void processes_settings(struct warden *w, int log_fd)

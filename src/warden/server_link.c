@@ -285,8 +285,8 @@ static void drop_enter(void *arg)
 	free(e);
 }
 
-/* The directory's file system may not answer. */
-bool warden_may_enter(struct warden *w, const char *cwd)
+/* The loop waits, but not long: the directory's file system may not answer. */
+static bool may_enter(struct warden *w, const char *cwd)
 {
 	struct enter_walk *e;
 	bool may;
@@ -310,13 +310,10 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 	struct warden *w = ctx;
 	struct shell_memory *m = &w->memory;
 	struct strv before = {0};
-	cleanup_free char *cwd = NULL;
 
 	w->api.patches++;
 	w->api.patch_req = link_msg->req;
-	if (p->cwd != NULL)
-		cwd = workspace_seen(&w->place.names, p->cwd);
-	if (cwd != NULL && (cwd[0] != '/' || !warden_may_enter(w, cwd)))
+	if (p->cwd != NULL && (p->cwd[0] != '/' || !may_enter(w, p->cwd)))
 		return;
 	strv_copy(&before, &m->env);
 	for (size_t i = 0; i < p->unset.n; i++)
@@ -332,8 +329,8 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 		}
 	}
 	strv_done(&before);
-	if (cwd != NULL && strcmp(cwd, m->cwd) != 0)
-		env_chdir(m, cwd);
+	if (p->cwd != NULL && strcmp(p->cwd, m->cwd) != 0)
+		env_chdir(m, p->cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
 	if (p->max_file_ops > 0 && p->max_file_ops != w->processes.settings.max_file_ops) {
@@ -359,14 +356,27 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
-	w->processes.settings = (struct process_settings){s->full_ring_drops,
-							  s->log_level,
-							  s->log_format,
-							  s->event_batch_size,
-							  s->event_batch_ms,
-							  w->processes.settings.max_file_ops,
-							  w->processes.settings.approval_ms};
+	w->processes.settings =
+		(struct process_settings){.full_ring_drops = s->full_ring_drops,
+					  .log_level = s->log_level,
+					  .log_format = s->log_format,
+					  .event_batch_size = s->event_batch_size,
+					  .event_batch_ms = s->event_batch_ms,
+					  .max_file_ops = w->processes.settings.max_file_ops,
+					  .approval_ms = w->processes.settings.approval_ms,
+					  .trash_max_bytes = s->trash_max_bytes,
+					  .trash_max_age_ms = s->trash_max_age_ms};
 	processes_settings(w, m->nfds > 0 ? m->fd[0] : -1);
+}
+
+static void on_restore(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct trash_restored none = {.code = (char *)err_row(E_UNAVAILABLE)->name,
+					    .message = (char *)"the session has no file server"};
+	struct warden *w = ctx;
+
+	if (!processes_restore(w, m->req, msg))
+		peer_send(&w->api.peer, MSG_warden_restored, m->req, &none, NULL, 0, NULL);
 }
 
 static void on_end(void *ctx, void *msg, struct link_msg *m)
@@ -391,7 +401,7 @@ static const struct peer_row rows[] = {
 	{MSG_warden_exec, on_exec},	    {MSG_warden_ack, on_ack},
 	{MSG_warden_stdin, on_stdin},	    {MSG_warden_window, on_window},
 	{MSG_warden_kill, on_kill},	    {MSG_warden_patch, on_patch},
-	{MSG_warden_settings, on_settings},
+	{MSG_warden_settings, on_settings}, {MSG_warden_restore, on_restore},
 };
 #define KIND(n_)                                                                 \
 	{                                                                        \

@@ -227,15 +227,14 @@ void warden_greet(struct warden *w)
 	w->processes.settings.max_file_ops = h->max_file_ops;
 	w->processes.settings.approval_ms =
 		w->approver != NULL ? (uint64_t)w->approver->timeout_ms : 0;
+	w->processes.settings.trash_max_bytes = h->trash_max_bytes;
+	w->processes.settings.trash_max_age_ms = h->trash_max_age_ms;
 	processes_settings(w, -1);
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
-		cleanup_free char *first = workspace_seen(&w->place.names, CWD_DEFAULT),
-				  *there = workspace_seen(&w->place.names, cwd);
+		cleanup_free char *there = workspace_seen(&w->place.names, cwd);
 
-		if (strcmp(first, there) != 0 && !warden_may_enter(w, there))
-			mem_replace(&there, take(first));
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));

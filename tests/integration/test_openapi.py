@@ -184,6 +184,13 @@ def tour_caches(api):
     api.call("DELETE", f"/api/v1/caches/{idle['id']}")
 
 
+def tour_trash(api, path):
+    """test_trash.py has entries; this session has none."""
+    api.call("GET", f"{path}/trash?limit=10")
+    api.call("GET", f"{path}/trash?limit=0", status=400)
+    api.call("POST", f"{path}/trash/1/restore", status=404)
+
+
 def tour_events(api, path):
     assert len(api.call("GET", f"{path}/history?limit=1000").json["events"]) > 10
     api.call("GET", "/api/v1/events/search?type=command_finished,session_state&limit=20")
@@ -203,6 +210,7 @@ def test_api_1_answers_are_as_described(api):
     tour_run(api)
     tour_policies(api, path)
     tour_caches(api)
+    tour_trash(api, path)
     tour_events(api, path)
     for root in ("/health", "/ready", "/metrics", "/openapi.json"):
         api.call("GET", root)

@@ -4,7 +4,7 @@
  * usage: mount_tree [--as-caller] [--passthrough] [--io-uring] [--threads N]
  *                   [--ms ENTRY_AND_ATTR] [--also FLAG] [--never FLAG]
  *                   [--policy FILE --events FILE [--blocked PATH] [--read-only PATH]
- *                    [--room FILE]]
+ *                    [--room FILE] [--trash DIRECTORY [--trash-bytes N]]]
  *                   DIRECTORY PLACE
  * FLAG: FUSE_… of INIT, or "all".
  * Prints "ready" when the mount is in its place. SIGUSR1: prints how much it holds and
@@ -14,6 +14,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "fs/fs.h"
+#include "trash/trash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -209,6 +210,8 @@ int main(int argc, char **argv)
 						{"blocked", required_argument, NULL, 'b'},
 						{"read-only", required_argument, NULL, 'r'},
 						{"room", required_argument, NULL, 'R'},
+						{"trash", required_argument, NULL, 'T'},
+						{"trash-bytes", required_argument, NULL, 'B'},
 						{0}};
 	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
@@ -220,7 +223,8 @@ int main(int argc, char **argv)
 				       .late = record_late,
 				       .has_room = has_room};
 	const char *policy = NULL, *log = "/dev/null";
-	int option, mount, r = 0;
+	uint64_t trash_bytes = UINT64_C(1) << 30;
+	int option, mount, trash = -1, r = 0;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		if (option == 'c')
@@ -245,6 +249,10 @@ int main(int argc, char **argv)
 			strv_add(&watch.blocked, optarg);
 		else if (option == 'R')
 			room = optarg;
+		else if (option == 'T')
+			trash = open(optarg, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		else if (option == 'B')
+			trash_bytes = strtoull(optarg, NULL, 10);
 		else if (option == 'r')
 			strv_add(&watch.read_only, optarg);
 		else
@@ -269,6 +277,10 @@ int main(int argc, char **argv)
 		watch.real = argv[optind];
 		s.watch = &watch;
 	}
+	if (r == 0 && trash != -1)
+		r = trash_new(trash, &s.trash, &err);
+	if (s.trash != NULL)
+		trash_limit(s.trash, trash_bytes, 0);
 	if (r == 0)
 		r = fs_new(&s, &fs, &err);
 	ts.ctx = fs;
@@ -283,6 +295,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mount_tree: the kernel offers no io_uring\n");
 	r = serve(fs, mount, argv[optind + 1]);
 	fs_free(fs);
+	trash_free(s.trash);
 	fs_transport_free(transport);
 	gate_close(gate);
 	strv_done(&watch.blocked);
