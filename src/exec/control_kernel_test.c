@@ -125,7 +125,8 @@ static void pol_4_many_execs_at_once_all_run(void **state)
 	}
 }
 
-/* POL-4: if there is never room, none waits much longer than the others. */
+/* POL-4: if there is never room, all wait for the same 5 s. One after the other they would wait for
+ * AT_ONCE times as long. On a busy machine the 5 s become more. */
 static void pol_4_execs_without_room_are_refused_together(void **state)
 {
 	int64_t began_us;
@@ -136,7 +137,7 @@ static void pol_4_execs_without_room_are_refused_together(void **state)
 	kit_go();
 	assert_int_equal(kit_end(), KIT_NOT_RUN);
 	assert_int_equal(kit.outcome[GATE_REFUSED], AT_ONCE);
-	assert_in_range(clock_mono_us(&clock_system) - began_us, 5000000, 10000000);
+	assert_in_range(clock_mono_us(&clock_system) - began_us, 5000000, 30000000);
 }
 
 static int begin[2]; /* a pipe */
