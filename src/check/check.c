@@ -168,9 +168,8 @@ static void add_facts(const struct check_ask *a, const struct policy *p, struct 
 	limits_pack(policy_limits(p), &out->limits);
 	out->version = mem_strdup(policy_version(p));
 	out->description = mem_strndup(policy_description(p), DESCRIPTION_MAX);
-	out->file_rules = policy_restricts(p, OP_FILE);
 	out->soft_delete = policy_soft_deletes(p);
-	if (out->file_rules)
+	if (policy_restricts(p, OP_FILE))
 		withheld_find(p, &a->places, &out->withheld);
 }
 

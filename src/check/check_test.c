@@ -113,7 +113,6 @@ static void pol_4_a_snapshot_comes_back_sealed(void **state)
 	assert_null(p.code);
 	assert_string_equal(p.name, "p");
 	assert_string_equal(p.description, "d");
-	assert_int_equal(p.file_rules, 0);
 	assert_int_equal(p.limits.n, 1);
 	assert_string_equal(p.limits.v[0], "pids_max=7");
 	assert_int_equal(fcntl(fd, F_GET_SEALS) & (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK),

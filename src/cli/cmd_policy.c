@@ -42,12 +42,16 @@ void cli_policy_done(struct cli_policy *p)
 }
 
 /* Writes to stderr which rules of these classes (bits of enum op_class) are not enforced. */
-static void note_unenforced(const struct policy *p, unsigned classes)
+static void note_unenforced(const struct policy *p, const struct cli_view *view, unsigned classes)
 {
 	for (unsigned c = 0; c < OP_CLASSES; c++) {
 		cleanup_buf struct buf text = {0};
 
-		if (classes & 1U << c)
+		if ((classes & 1U << c) == 0)
+			continue;
+		if (c == OP_FILE && file_view_served(&view->files))
+			cli_view_lacking(view, p, &text);
+		else
 			policy_unenforced(p, (enum op_class)c, &text);
 		if (text.len > 0)
 			fprintf(stderr, "agentsh: policy '%s': %s\n", policy_name(p), text.data);
@@ -149,8 +153,9 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 {
 	cleanup_policies struct cli_policies at = {0};
 	cleanup_policy struct cli_policy p = {0};
-	cleanup_buf struct buf out = {0};
+	cleanup_buf struct buf out = {0}, lacking = {0};
 	cleanup_strv struct strv lines = {0};
+	cleanup_view struct cli_view view = {0};
 	int r;
 
 	if (cli->v.effective)
@@ -162,14 +167,18 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 		r = cli_policy_load(&at, cli->argv[0], &p, err);
 	if (r < 0)
 		return r;
+	cli_view_open(&at, p.p, &view);
 	if (cli->v.json) {
-		policy_format(p.p, &JW(&out));
+		policy_format(p.p, &view.files, &JW(&out));
 	} else {
 		buf_addf(&out, "Name:     %s\nVersion:  %s\n", policy_name(p.p),
 			 policy_version(p.p));
 		policy_summary(p.p, &lines);
 		for (size_t i = 0; i < lines.n; i++)
 			buf_addf(&out, "%s\n", lines.v[i]);
+		cli_view_lacking(&view, p.p, &lacking);
+		if (lacking.len > 0)
+			buf_addf(&out, "files %s\n", lacking.data);
 	}
 	cli_show(cli, &out);
 	return 0;
@@ -180,18 +189,25 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 			struct jw *w, struct err *err)
 {
 	cleanup_policy struct cli_policy p = {0};
+	cleanup_view struct cli_view view = {0};
 	struct err own = {0};
 	const int r = cli_policy_load(at, name, &p, &own);
 
 	if (!cli->v.json && p.report.len > 0)
 		fwrite(p.report.data, 1, p.report.len, stderr);
-	if (r == 0)
-		note_unenforced(p.p, 1U << OP_FILE | 1U << OP_NET);
+	if (r == 0) {
+		cli_view_open(at, p.p, &view);
+		note_unenforced(p.p, &view, 1U << OP_FILE | 1U << OP_NET);
+	}
 	if (cli->v.json) {
 		jw_obj(w);
 		jw_kstr(w, "name", name);
 		jw_kbool(w, "valid", r == 0);
 		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
+		if (r == 0) {
+			jw_key(w, "not_held");
+			policy_format_lacking(p.p, &view.files, w);
+		}
 		jw_karr(w, "problems");
 		for (char *line = p.report.data, *next; line != NULL && *line != '\0';
 		     line = next) {
@@ -246,7 +262,7 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 /* `policy test` calls the function that decides at run time. */
 
 static void format_json(const struct policy *p, const struct verdict *v, const struct op *op,
-			struct buf *out)
+			const char *holder, struct buf *out)
 {
 	cleanup_buf struct buf text = {0};
 	cleanup_strv struct strv other = {0};
@@ -271,6 +287,8 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	buf_clear(&text);
 	op_format_target(op, &text);
 	jw_kstr(&w, "target", text.data);
+	if (holder != NULL)
+		jw_kstr(&w, "enforced_by", holder);
 	if (!verdict_allows(v))
 		policy_alternatives(p, op, &other);
 	if (other.n > 0)
@@ -309,7 +327,9 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 	cleanup_operation struct cli_operation o = {0};
 	cleanup_policies struct cli_policies at = {0};
 	cleanup_policy struct cli_policy p = {0};
+	cleanup_view struct cli_view view = {0};
 	cleanup_buf struct buf out = {0};
+	enum file_holder holder = HOLDER_NOTHING;
 	struct verdict v;
 	int r = cli_operation_read(cli->argc, cli->argv, &o, err);
 
@@ -325,12 +345,21 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 			err);
 	if (r < 0)
 		return r;
+	cli_view_open(&at, p.p, &view);
+	if (o.op.class == OP_FILE)
+		holder = file_view_holder(&view.files, o.op.file.op, o.op.file.path);
+	cli_view_name(&view, &o.op);
 	policy_decide(p.p, &o.op, false, &v);
-	note_unenforced(p.p, 1U << o.op.class);
+	note_unenforced(p.p, &view, 1U << o.op.class);
 	if (cli->v.json)
-		format_json(p.p, &v, &o.op, &out);
+		format_json(p.p, &v, &o.op, o.op.class == OP_FILE ? file_holder_name(holder) : NULL,
+			    &out);
 	else
 		format_text(&v, &o.op, &out);
+	if (!cli->v.json && o.op.class == OP_FILE && !verdict_allows(&v))
+		buf_addf(&out, "Enforced:  %s\n", file_holder_text(holder));
+	else if (!cli->v.json && holder != HOLDER_NOTHING && holder != HOLDER_SERVER)
+		buf_addf(&out, "Refused:   %s\n", file_holder_text(holder));
 	cli_show(cli, &out);
 	return 0;
 }

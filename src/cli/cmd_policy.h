@@ -27,6 +27,20 @@ int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_
 void cli_policy_done(struct cli_policy *p);
 #define cleanup_policy __attribute__((cleanup(cli_policy_done)))
 
+/* policy_view.c: what a session would see of files. The caller has zeroed *out. */
+struct cli_view {
+	struct file_view files;
+	char *canonical; /* owned */
+};
+/* Names the workspace to the policy. */
+void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_view *out);
+void cli_view_close(struct cli_view *v);
+#define cleanup_view __attribute__((cleanup(cli_view_close)))
+/* Names the operation's file as rules do; the name belongs to the view. */
+void cli_view_name(struct cli_view *v, struct op *op);
+/* "not held everywhere: NAME (in PLACES); …"; nothing if all rules about files are held. */
+void cli_view_lacking(const struct cli_view *v, const struct policy *p, struct buf *out);
+
 /* policy_operation.c: an operation from the words of `policy test`. */
 struct cli_operation {
 	struct op op; /* points into the following, which is owned */

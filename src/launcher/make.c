@@ -70,15 +70,6 @@ static int check_policy(struct job *j, struct err *err)
 			return err_set(err, E_FORBIDDEN, asked->v[i],
 				       "sandbox.allow_unenforced does not let '%s' be missing",
 				       asked->v[i]);
-	/* Rules about files need the workspace's file server. */
-	if (j->policy->is.file_rules && !j->plan.fuse &&
-	    !strv_has(allowed, wall_name(WALL_file_rules)))
-		return err_set(
-			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			"the rules of policy '%s' about files need monitoring.mode: fuse, and the "
-			"fuse module or /dev/fuse in the container; or choose the policy observe, "
-			"or list file_rules in sandbox.allow_unenforced",
-			j->policy->is.name);
 	if (j->c->uncovered.code != E_OK) {
 		*err = j->c->uncovered;
 		return -(int)err->code;
@@ -295,13 +286,6 @@ static void report_separation(struct job *j)
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
-	wall_set(&report, WALL_file_rules,
-		 !j->policy->is.file_rules ? WALL_ABSENT
-		 : p->fuse		   ? WALL_PARTIAL
-					   : WALL_UNAVAILABLE,
-		 !j->policy->is.file_rules ? "the policy has no rules about files"
-		 : p->fuse ? "decided in the workspace; elsewhere only mounts and Landlock hold"
-			   : "decided, but not enforced: that needs the workspace's file server");
 	wall_pack(&report, &j->walls);
 }
 

@@ -116,7 +116,6 @@ static void pol_5_what_is_read_is_told(void **state)
 	write_policy(g, "b", OPEN);
 	assert_null(policies_find(&g->l, "a"));
 	a = use(g, "a");
-	assert_false(a->is.file_rules);
 	p = told(g);
 	assert_int_equal(p.ticket, 0);
 	assert_int_equal(p.loaded.n, 1);
@@ -331,7 +330,6 @@ static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
 		assert_int_equal(look(g, &q, &err), rows[i].r);
 		assert_int_equal(err.denial[0] != '\0', rows[i].r != 0);
 		/* the snapshot serves other requests */
-		assert_true(q.got.is.file_rules);
 		assert_int_equal(fcntl(q.got.fd, F_GETFD), FD_CLOEXEC);
 		checked_done(&q.got);
 	}
@@ -411,7 +409,6 @@ static void sbx_5_a_policy_of_a_bare_session(void **state)
 	q.own_dir = "/home/me/own";
 	assert_int_equal(look(g, &q, NULL), 0);
 	assert_string_equal(q.got.is.name, "placed");
-	assert_true(q.got.is.file_rules);
 	expect_list(&q.got.is.withheld, "16 /home/me/a [b] 128 /home/me/own/home 2 /workspace ");
 	checked_done(&q.got);
 	write_policy(g, "placed", "nonsense\n");

@@ -301,11 +301,12 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	\
 	/* shown: paths by which the session sees its workspace or a part of it, each followed by the \
 	 * canonical path of that part; the first is the workspace's. real_path: on the host. The other paths are those of a \
-	 * session without namespaces: where things are on the machine. writable: trees, by real paths. */ \
+	 * session without namespaces: where things are on the machine. writable: trees, by real paths. \
+	 * files: file_view_pack. may_lack: rules about files may have nothing that holds them. */ \
 	PAYLOAD(init_ready, \
 		STRV(walls, LIST_LEN) U32(pid) STR(workspace, PATH_LEN) STR(own_dir, PATH_LEN) \
 		STR(state_program, PATH_LEN) STRV(writable, LIST_LEN) STRV(shown, LIST_LEN) \
-		STR(real_path, PATH_LEN) STR(home, PATH_LEN)) \
+		STR(real_path, PATH_LEN) STR(home, PATH_LEN) STRV(files, LIST_LEN) U32(may_lack)) \
 	/* path: to execute; only a name if the program comes as a descriptor. brief_ms: a command that \
 	 * is over within this time has a leader_exit only. key: the sixth argument of its exec, by \
 	 * which the warden recognises it. new_session: unused, every command has one. */ \
@@ -363,14 +364,14 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(domains, LIST_LEN) STRV(ports, LIST_LEN) STRV(variables, REQUEST_ENV_MAX)) \
 	/* One answer for each policy, in their order. code NULL: all is well; with a snapshot, the \
 	 * policy does not cover what the session asks for; else it says why there is no snapshot. \
-	 * denial: for E_POLICY_DENIED, packed. report: warnings, one a line. file_rules: it \
-	 * restricts what files may be touched. limits: limits_pack. withheld: of the plan, rights that \
-	 * no file of a place needs. soft_delete: a rule keeps what is deleted. */ \
+	 * denial: for E_POLICY_DENIED, packed. report: warnings, one a line. limits: limits_pack. \
+	 * withheld: of the plan, rights that no file of a place needs. soft_delete: a rule keeps what \
+	 * is deleted. */ \
 	PAYLOAD(check_policy, \
 		STR(name, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) STR(message, TEXT_LEN) \
 		STR(denial, TEXT_LEN) STR(report, LIST_LEN) STR(version, WORD_LEN) \
-		STR(description, TEXT_LEN) U32(file_rules) STRV(limits, TEXT_LEN) \
-		STRV(withheld, LIST_LEN) U32(soft_delete)) \
+		STR(description, TEXT_LEN) STRV(limits, TEXT_LEN) STRV(withheld, LIST_LEN) \
+		U32(soft_delete)) \
 	\
 	/* Without all descriptors: why the other programs cannot be had. */ \
 	PAYLOAD(bpf_loaded, STR(error, TEXT_LEN))

@@ -75,7 +75,7 @@ static void pol_7_groups_are_shown(void **state)
 		HEAD "command_rules:\n"
 		     "  - {name: t, commands: [a], flags: [[-r, --rec], [-f]], decision: allow}\n",
 		NULL);
-	policy_format(k.p, &JW(&out));
+	policy_format(k.p, NULL, &JW(&out));
 	assert_non_null(strstr(out.data, "\"flags\":[[\"-r\",\"--rec\"],[\"-f\"]]"));
 	policy_alternatives(k.p, &op, &lines);
 	assert_string_equal(lines.v[0], "a with one of -r --rec and -f");

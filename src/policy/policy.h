@@ -14,6 +14,7 @@
 #include "base/fields.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "model/file_view.h"
 #include "model/op.h"
 #include "model/request.h"
 #include "model/verdict.h"
@@ -114,6 +115,29 @@ bool policy_soft_deletes(const struct policy *p);
  * earlier rule may allow one of the files, or if only the default denies. */
 bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir);
 
+/* Whether a rule about files is held: each operation that it refuses is refused in the view, too.
+ * rule: in the order of trial; the last rule's number plus one is the default. places (may be NULL)
+ * gets the places where it is not held. */
+enum policy_held {
+	POLICY_HELD, /* or it refuses nothing */
+	POLICY_PARTLY_HELD,
+	POLICY_NOT_HELD /* nowhere in the view */
+};
+enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
+				  const struct file_view *view, struct strv *places);
+const char *policy_rule_name(const struct policy *p, uint32_t rule); /* borrowed */
+/* The same for all rules. places is owned. */
+struct policy_holds {
+	uint32_t rules, lacking;      /* the default included; those that are not held everywhere */
+	uint32_t first, first_unheld; /* of them, of those held nowhere; `rules`: none */
+	struct strv places;
+};
+void policy_hold(const struct policy *p, const struct file_view *view, struct policy_holds *out);
+/* Writes "/tmp, /usr and 3 more places". */
+void policy_format_places(const struct strv *places, struct buf *out);
+/* Writes the rules that are not held everywhere as a JSON array. */
+void policy_format_lacking(const struct policy *p, const struct file_view *view, struct jw *w);
+
 /* resource_limits of the policy. Shares are not numbers yet. */
 const struct limits *policy_limits(const struct policy *p);
 
@@ -135,8 +159,9 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out);
 /* Adds a few sentences about the policy for the agent that works under it. */
 void policy_summary(const struct policy *p, struct strv *out);
-/* Writes the whole policy as one JSON object, with the rules in the order of trial. */
-void policy_format(const struct policy *p, struct jw *w);
+/* Writes the whole policy as one JSON object, with the rules in the order of trial; with a view
+ * (may be NULL) also which of them are not held there. */
+void policy_format(const struct policy *p, const struct file_view *view, struct jw *w);
 
 /* A policy is the file NAME.yaml in the first directory that has it; a set is sets/NAME.yaml. A
  * file must belong to root or to the own user, and no other user may be able to write it. */

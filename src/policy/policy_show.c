@@ -273,7 +273,7 @@ static void format_limits(const struct limits *l, struct jw *w)
 	jw_obj_end(w);
 }
 
-void policy_format(const struct policy *p, struct jw *w)
+void policy_format(const struct policy *p, const struct file_view *view, struct jw *w)
 {
 	const struct snapshot_head *h = p->head;
 
@@ -301,6 +301,10 @@ void policy_format(const struct policy *p, struct jw *w)
 		format_list(p, "allow", &h->env_allow, w);
 		format_list(p, "deny", &h->env_deny, w);
 		jw_obj_end(w);
+	}
+	if (view != NULL) {
+		jw_key(w, "not_held");
+		policy_format_lacking(p, view, w);
 	}
 	jw_obj_end(w);
 }

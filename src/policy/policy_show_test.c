@@ -25,7 +25,7 @@ static void pol_7_a_policy_is_shown_whole(void **state)
 	struct policy_kit k;
 
 	policy_kit_open(&k, text, NULL);
-	policy_format(k.p, &w);
+	policy_format(k.p, NULL, &w);
 	rest = strstr(out.data, "\"description\"");
 	assert_string_equal(
 		rest,

@@ -7,6 +7,7 @@
  * the path. */
 #pragma once
 #include "base/err.h"
+#include "model/file_view.h"
 #include "sandbox/command_walls.h"
 #include "sandbox/sandbox.h"
 
@@ -32,6 +33,7 @@ struct inside {
 	struct command_walls walls_of_commands;
 	struct strv writable; /* without namespaces: real paths */
 	struct strv shown; /* the workspace's paths: as the session sees it, as rules name it; … */
+	struct file_view files; /* without namespaces: what the session sees */
 };
 void inside_done(struct inside *in);
 /* The plan on its way from the stub to init: a sealed memfd. */
@@ -62,6 +64,8 @@ int inside_view_late(struct inside *in, struct err *err);
 int inside_covers(struct inside *in, struct err *err);
 /* Shows the workspace where the plan wants it, with those covers; fills in->shown. */
 int inside_workspace(struct inside *in, struct err *err);
+/* The first step of that: fills in->shown with the workspace's own paths. */
+int inside_choose_paths(struct inside *in, struct err *err);
 /* Mounts every writable directory above a path on itself: a mount cannot be renamed. By another
  * name of a directory above it, the next session would find the path uncovered. */
 int inside_hold_above(const struct sandbox_plan *p, const char *path, struct err *err);
@@ -94,6 +98,9 @@ int inside_landlock(struct inside *in, struct err *err);
 /* The rights (LANDLOCK_…) that the policy gives to no command at a path. */
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
 struct landlock_ask;
+struct landlock_rule;
+/* All rules of a session with namespaces, with that; *rules is the caller's. */
+struct landlock_ask inside_landlock_rules(const struct inside *in, struct landlock_rule **rules);
 int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, struct err *err);
 /* Devices of the host that every session may use. */
 #define INSIDE_DEVICES 6
@@ -119,6 +126,20 @@ int bare_place(struct inside *in, struct err *err);
 int bare_check_proc(char *mountinfo, struct err *err); /* cuts it */
 int bare_separation(struct inside *in, struct err *err);
 int bare_landlock(struct inside *in, struct err *err);
+
+/* file_places.c: the view of a session with namespaces; a place of a view, with these rights of
+ * Landlock (LANDLOCK_…). */
+enum place_kind {
+	PLACE_WRITABLE,
+	PLACE_READ_ONLY,
+	PLACE_DEVICE,
+	PLACE_TERMINALS,
+	PLACE_PROC,
+	PLACE_DIRECTORY,
+	PLACE_LINK
+};
+void inside_describe(const struct inside *in, struct file_view *out);
+void places_add(struct file_view *files, const char *path, enum place_kind kind, unsigned access);
 
 /* The filter, for init and all that it starts; listener_fd gets its execs. The last step. */
 int inside_seccomp(struct inside *in, struct err *err);

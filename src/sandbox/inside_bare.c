@@ -307,6 +307,21 @@ static int leave_sweeper(struct inside *in, struct err *err)
 	return 0;
 }
 
+/* Everything else of the machine can be looked at, too, but not opened. */
+static void describe(const struct grants *g, const struct landlock_rule *rules,
+		     struct file_view *out)
+{
+	places_add(out, "/", PLACE_WRITABLE, 0);
+	for (size_t i = 0; i < g->n; i++) {
+		unsigned access = 0;
+
+		for (size_t k = 0; k < g->n; k++)
+			if (path_within(g->v[i].real, g->v[k].real))
+				access |= rules[k].access;
+		places_add(out, g->v[i].real, PLACE_WRITABLE, access);
+	}
+}
+
 static int raise_rules(struct inside *in, const struct grants *g, struct err *err)
 {
 	cleanup_free struct landlock_rule *rules = mem_resize(NULL, g->n, sizeof(*rules));
@@ -327,6 +342,7 @@ static int raise_rules(struct inside *in, const struct grants *g, struct err *er
 		else if ((rules[i].access & LANDLOCK_CHANGE) != 0)
 			strv_add(&in->writable, one->real);
 	}
+	describe(g, rules, &in->files);
 	r = inside_enter_landlock(in, &ask, err);
 	return r < 0 || landlock_abi() < LANDLOCK_SCOPES_ABI ? r : leave_sweeper(in, err);
 }

@@ -127,37 +127,27 @@ int inside_rules(struct inside *in, struct err *err)
 	return landlock_prepare(&ask, &in->ruleset_fd, &in->walls, err);
 }
 
-int inside_landlock(struct inside *in, struct err *err)
+/* A rule belongs to the directory, by whatever path it is reached. */
+static struct landlock_rule workspace_rule(const struct inside *in)
 {
-	const struct sandbox_plan *p = &in->plan;
-	/* A rule belongs to the directory, by whatever path it is reached. */
-	const struct landlock_rule workspace = {
+	return (struct landlock_rule){
 		AT_FDCWD, inside_workspace_path(in), LANDLOCK_TREE,
-		LANDLOCK_ALL & ~inside_withheld(p, "/" INSIDE_WORKSPACE), false};
-	const struct landlock_rule home = {AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL,
-					   false};
-	cleanup_free struct landlock_rule *rules = NULL;
-	struct landlock_ask ask;
-	unsigned withheld = LANDLOCK_ALL & ~workspace.access;
+		LANDLOCK_ALL & ~inside_withheld(&in->plan, "/" INSIDE_WORKSPACE), false};
+}
 
-	if (in->ruleset_fd != -1 && p->withheld.n == 0) {
-		rules = mem_resize(NULL, 2 + p->toolchains.n, sizeof(*rules));
-		rules[0] = workspace;
-		rules[1] = home;
-		ask = (struct landlock_ask){.rules = rules, .nrules = 2};
-		ask.nrules += add_list(rules + 2, &p->toolchains, LANDLOCK_READ | LANDLOCK_EXEC);
-		return inside_enter_landlock(in, &ask, err);
-	}
-	mem_cleanup_fd(&in->ruleset_fd); /* Landlock takes no rule back */
-	in->ruleset_fd = -1;
-	ask = list_rules(in, &rules);
+struct landlock_ask inside_landlock_rules(const struct inside *in, struct landlock_rule **out)
+{
+	struct landlock_ask ask = list_rules(in, out);
+	struct landlock_rule *rules = *out;
+	unsigned withheld = inside_withheld(&in->plan, "/" INSIDE_WORKSPACE);
+
 	for (size_t i = 1; i < ask.nrules; i++) {
-		const unsigned gone = inside_withheld(p, rules[i].path);
+		const unsigned gone = inside_withheld(&in->plan, rules[i].path);
 
 		rules[i].access &= ~gone;
 		withheld |= gone;
 	}
-	rules[ask.nrules++] = workspace;
+	rules[ask.nrules++] = workspace_rule(in);
 	/* Landlock only adds: where a part of the view must not be read, rules name the root part
 	 * by part. */
 	if ((withheld & LANDLOCK_READ) != 0) {
@@ -166,6 +156,28 @@ int inside_landlock(struct inside *in, struct err *err)
 			rules[ask.nrules++] = (struct landlock_rule){AT_FDCWD, *path, LANDLOCK_TREE,
 								     LANDLOCK_READ, true};
 	}
+	return ask;
+}
+
+int inside_landlock(struct inside *in, struct err *err)
+{
+	const struct sandbox_plan *p = &in->plan;
+	const struct landlock_rule home = {AT_FDCWD, "/" INSIDE_HOME, LANDLOCK_TREE, LANDLOCK_ALL,
+					   false};
+	cleanup_free struct landlock_rule *rules = NULL;
+	struct landlock_ask ask;
+
+	if (in->ruleset_fd != -1 && p->withheld.n == 0) {
+		rules = mem_resize(NULL, 2 + p->toolchains.n, sizeof(*rules));
+		rules[0] = workspace_rule(in);
+		rules[1] = home;
+		ask = (struct landlock_ask){.rules = rules, .nrules = 2};
+		ask.nrules += add_list(rules + 2, &p->toolchains, LANDLOCK_READ | LANDLOCK_EXEC);
+		return inside_enter_landlock(in, &ask, err);
+	}
+	mem_cleanup_fd(&in->ruleset_fd); /* Landlock takes no rule back */
+	in->ruleset_fd = -1;
+	ask = inside_landlock_rules(in, &rules);
 	return inside_enter_landlock(in, &ask, err);
 }
 

@@ -62,7 +62,7 @@ static const struct {
 	const char *lacking;
 } since[] = {
 	{2, LANDLOCK_ACCESS_FS_REFER, "moves between directories are all refused"},
-	{3, FS_TRUNCATE, "truncation is not refused"},
+	{LANDLOCK_TRUNCATE_ABI, FS_TRUNCATE, "truncation is not refused"},
 	{5, FS_IOCTL_DEV, "ioctl of devices is not refused"},
 };
 

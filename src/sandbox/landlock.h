@@ -28,7 +28,8 @@ enum landlock_access {
 /* A rule for a file of another kind is an error: if a link of the path leads to a directory, the
  * rule would open all below it. */
 enum landlock_kind { LANDLOCK_TREE, LANDLOCK_FILE, LANDLOCK_DEVICE };
-#define LANDLOCK_SCOPES_ABI 6 /* the first ABI that has scopes */
+#define LANDLOCK_TRUNCATE_ABI 3 /* the first ABI that has TRUNCATE */
+#define LANDLOCK_SCOPES_ABI 6	/* the first ABI that has scopes */
 enum landlock_scope { LANDLOCK_ABSTRACT_SOCKETS = 1, LANDLOCK_SIGNALS = 2 };
 
 struct landlock_rule {

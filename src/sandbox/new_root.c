@@ -56,6 +56,7 @@ void inside_done(struct inside *in)
 	sandbox_plan_done(&in->plan);
 	strv_done(&in->writable);
 	strv_done(&in->shown);
+	file_view_done(&in->files);
 	sandbox_trees_done(&in->view);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);

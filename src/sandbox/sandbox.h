@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fields.h"
+#include "model/file_view.h"
 #include "model/wall.h"
 #include <sys/types.h>
 
@@ -110,6 +111,9 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
  * proves it, and the client owns it, adds it and the workspace's real path to the plan, and opens
  * it. */
 void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_plan *plan);
+
+/* The view of files that a session of this plan gets on this machine, with namespaces. */
+void sandbox_file_view(const struct sandbox_plan *plan, struct file_view *out);
 
 /* Launcher of root: the writable host paths of the file-system lists, as detached trees, one per
  * path; the owners are mapped as those of the workspace. -1: the path does not exist. init cannot

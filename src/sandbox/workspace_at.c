@@ -83,7 +83,7 @@ static bool regains(const struct sandbox_plan *p, const char *path)
 		place_of(path, inside_readable) != NULL);
 }
 
-static int choose(struct inside *in, struct err *err)
+int inside_choose_paths(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
 	const char *real = p->real_path;
@@ -266,7 +266,7 @@ int inside_workspace(struct inside *in, struct err *err)
 	const char *real = in->plan.real_path;
 	struct other_ways ways = {0};
 	cleanup_fd int at = -1;
-	int r = choose(in, err);
+	int r = inside_choose_paths(in, err);
 
 	if (r == 0)
 		r = find_ways(&in->plan, &ways, err);

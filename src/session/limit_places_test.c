@@ -135,7 +135,7 @@ static void sbx_4_a_share_is_read_everywhere(void **state)
 	assert_int_equal(policy_compile("p", policy, strlen(policy), &o, NULL, &bytes, NULL), 0);
 	assert_int_equal(policy_open(bytes.data, bytes.len, &p, NULL), 0);
 	assert_int_equal(policy_limits(p)->value[LIMIT_max_memory_mb], JSON_SHARE | 75);
-	policy_format(p, &JW(&shown));
+	policy_format(p, NULL, &JW(&shown));
 	assert_non_null(strstr(shown.data, "\"resource_limits\":{\"max_memory_mb\":\"75%\"}"));
 	policy_close(p);
 	assert_int_equal(config_defaults(CONFIG_SYSTEM, &c, NULL), 0);

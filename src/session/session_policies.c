@@ -209,7 +209,7 @@ int session_policy_format(struct session *s, struct jw *w, struct err *err)
 	jw_obj(w);
 	jw_kstr(w, "session_id", s->id);
 	jw_key(w, "policy");
-	policy_format(p, w);
+	policy_format(p, NULL, w);
 	jw_key(w, "config");
 	session_request_format(&s->config, w);
 	jw_kstrv(w, "capped", &s->capped);

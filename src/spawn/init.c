@@ -167,7 +167,7 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	return r;
 }
 
-static int send_ready(struct link *l, const struct inside *in, int end_fd, struct err *err)
+static int send_ready(struct link *l, struct inside *in, int end_fd, struct err *err)
 {
 	/* The last five are of a session without namespaces. */
 	struct init_ready ready = {.pid = (uint32_t)getpid(),
@@ -177,20 +177,25 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 				   .shown = in->shown,
 				   .real_path = in->plan.real_path,
 				   .home = in->plan.home,
+				   .may_lack = wall_listed(&in->plan.unenforced, WALL_file_rules),
 				   .state_program = in->plan.state_program};
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};
 	const size_t nfds = in->listener_fd >= 0 ? 4 : 3;
 	int r = 0;
 
+	if (in->namespaces != 0)
+		inside_describe(in, &in->files);
 	if (root == -1)
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
 	if (end_fd == -1)
 		return err_errno(err, E_INTERNAL, NULL, "eventfd");
 	wall_pack(&in->walls, &ready.walls);
+	file_view_pack(&in->files, &ready.files);
 	if (link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err) != LINK_OK)
 		r = -err->code;
 	strv_done(&ready.walls);
+	strv_done(&ready.files);
 	return r;
 }
 

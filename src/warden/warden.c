@@ -12,6 +12,7 @@
 #include "shell/shell.h"
 #include "walk/walker.h"
 #include "warden/core.h"
+#include "warden/file_wall.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -342,16 +343,22 @@ static void disown_thread(void *actors)
 	actor_table_disown(actors, gettid());
 }
 
-/* Exec control; the walls of init are in *ready. */
-static int open_execs(struct warden *w, const struct strv *ready, struct link_msg *m,
+/* Exec control, and the report of all walls. */
+static int open_execs(struct warden *w, const struct init_ready *ready, struct link_msg *m,
 		      struct err *err)
 {
+	cleanup_file_view struct file_view files = {0};
 	struct execs_setup execs = {.wake = wake_loop, .arg = w};
 	struct wall_report walls;
 	int r;
 
 	wall_report_init(&walls);
-	r = wall_unpack(&walls, ready, err);
+	r = wall_unpack(&walls, &ready->walls, err);
+	if (r == 0)
+		r = file_view_unpack(&ready->files, &files, err);
+	if (r == 0)
+		r = file_wall_set(gate_policy(w->commands.gate), &files, ready->may_lack != 0,
+				  &walls, err);
 	if (r == 0 && m->nfds > 3) {
 		execs.exec = (struct exec_setup){.gate = w->commands.gate,
 						 .actors = w->commands.actors,
@@ -393,16 +400,16 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 		fail_policy(w, &err);
 		return;
 	}
+	if (w->place.names.real != NULL)
+		gate_name_workspace(cs->gate, w->place.names.real);
 	if (place_may_hang(&w->place, m->fd[0]))
 		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
-	if (open_execs(w, &ready->walls, m, &err) < 0) {
+	if (open_execs(w, ready, m, &err) < 0) {
 		fail_policy(w, &err);
 		return;
 	}
 	cs->namespaces = w->place.namespaces;
 	cs->names = &w->place.names;
-	if (w->place.names.real != NULL)
-		gate_name_workspace(cs->gate, w->place.names.real);
 	cs->state_program = w->place.capture;
 	cs->root_fd = take_fd(m->fd[0]);
 	cs->control = w->execs.control;

@@ -221,7 +221,7 @@ def test_fil_3_a_session_obeys_the_rules_of_its_policy(new_server, uid):
     done = s.script("chmod 2755 kept")
     assert done["result"]["exit_code"] == 1 and "Permission denied" in done["result"]["stderr"]
     assert (s.workspace / "kept").stat().st_mode & 0o7777 == 0o755
-    assert {w["wall"]: w["state"] for w in done["enforcement"]}["file_rules"] == "partial"
+    assert {w["wall"]: w["state"] for w in done["enforcement"]}["file_rules"] == "up"
     assert s.record["policy"]["unenforced"] == []
 
 
