@@ -36,6 +36,7 @@ static void use(const struct policy *p)
 		{.class = OP_DNS, .dns = {"b.example", 1}},
 	};
 	cleanup_buf struct buf out = {0};
+	cleanup_file_view struct file_view view = {0};
 	struct session_request request = {0};
 	struct strv lines = {0};
 	struct jw w = JW(&out);
@@ -49,7 +50,9 @@ static void use(const struct policy *p)
 	}
 	policy_summary(p, &lines);
 	buf_clear(&out);
-	policy_format(p, &w);
+	file_view_add(&view, &(struct file_place){.path = "/w", .rest = HOLDER_SERVER});
+	file_view_add(&view, &(struct file_place){.path = "/w/x", .open = FILE_OPS});
+	policy_format(p, &view, &w);
 	strv_add(&request.allowed_domains, "*.a.example");
 	strv_add(&request.environment, "A=1");
 	policy_covers(p, &request, NULL);

@@ -15,7 +15,9 @@ from policy_server import LIMITS
 policies = policy_server.policies
 FUSE = {"monitoring": {"mode": "fuse"}}
 NATIVE = {"monitoring": {"mode": "native"}}
-OPEN = "version: 1\nname: {name}\ndefault: {{files: {default}, network: allow, commands: allow}}\nfile_rules: {rules}\n"
+OPEN = (
+    "version: 1\nname: {name}\ndefault: {{files: {default}, network: allow, commands: allow}}\nfile_rules: {rules}\n"
+)
 MODES = {"fuse": FUSE, "native": NATIVE}
 USERS = {"root": 0, "user": harness.USER_UID}
 
@@ -92,9 +94,7 @@ else:
             result[f"{op} {path}"] = e.errno
     print(json.dumps(result))
 """
-OPERATIONS = (
-    "read open write create delete rename stat list chmod chown symlink link truncate execute".split()
-)
+OPERATIONS = "read open write create delete rename stat list chmod chown symlink link truncate execute".split()
 FEW = ["read", "write", "create", "delete", "stat", "execute"]
 LOOKS = ["read", "stat"]
 SINGLE = ["/etc/hostname", "/usr/bin/env", "/dev/full", "/proc/version", "/srv/denied"]
@@ -166,7 +166,9 @@ def test_fil_3_what_is_held_is_refused_in_a_session(policies, user, mode):
         ]
         targets += [(op, path) for path in SINGLE for op in FEW if op != "create"]
         ses.script(f"python3 -I /workspace/try.py prepare {' '.join(native)}")
-        done = ses.exec("python3", "-I", "/workspace/try.py", "run", stdin=json.dumps(targets), max_output_bytes=1 << 20)
+        done = ses.exec(
+            "python3", "-I", "/workspace/try.py", "run", stdin=json.dumps(targets), max_output_bytes=1 << 20
+        )
         results[policy] = json.loads(done["result"]["stdout"])
         if policy == "rules":
             state, detail = wall(ses.record)
