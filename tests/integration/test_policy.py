@@ -324,6 +324,7 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
         f"Place:     {at.dir}/mine.yaml:4:5",
         "Target:    /workspace/x/.env",
         "Reason:    not /workspace/x/.env",
+        "Enforced:  by nothing",
     ]
     r = at("test", "--policy", "mine", "file", "reed", "x")
     assert "no file operation 'reed' (did you mean 'read'?)" in r.stderr
