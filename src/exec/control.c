@@ -521,7 +521,8 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	int r;
 
 	c->setup = *s;
-	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC);
+	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC) &&
+			!policy_restricts(gate_policy(s->gate), OP_FILE);
 	c->actors = actor_reader_new(s->actors);
 	c->asker = (struct gate_asker){wake, c};
 	c->programs = exec_looker_new(s->root, s->names);

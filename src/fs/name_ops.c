@@ -362,5 +362,8 @@ int op_rename2(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_rename2_in *in = q->arg;
 
+	/* a whiteout is a device: see op_mknod */
+	if (in->flags & RENAME_WHITEOUT)
+		return -EINVAL;
 	return rename_to(fs, q, in->newdir, in->flags);
 }

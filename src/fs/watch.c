@@ -572,10 +572,13 @@ static void after(const struct fs_request *q, struct watched *w, struct fs_reply
 	/* a directory: on the way to something else, as far as one can tell */
 	w->silent = S_ISDIR(entry->attr.mode) || w->at.set & WATCH_OP(stat);
 	if ((w->at.set & (WATCH_OP(stat) | WATCH_OP(open))) == (WATCH_OP(stat) | WATCH_OP(open)))
-		/* nothing is open by this name, so that a size of 0 does no harm */
+		/* Nothing is open by this name, so that a size of 0 does no harm. With another
+		 * owner the kernel would refuse some operations by itself, without an event. */
 		entry->attr = (struct fuse_attr){.ino = entry->attr.ino,
 						 .mode = entry->attr.mode & (S_IFMT | 0777),
-						 .nlink = entry->attr.nlink};
+						 .nlink = entry->attr.nlink,
+						 .uid = entry->attr.uid,
+						 .gid = entry->attr.gid};
 }
 
 static void remember_opener(struct fs *fs, const struct fs_request *q, const struct watched *w,

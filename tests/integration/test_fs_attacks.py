@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the file rules of a session with a file server. Each act is also tried where nothing denies it: that is its control."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import harness
+import pytest
+
+PROGRAM = Path(__file__).resolve().parent.parent / "programs" / "file_attacks.py"
+sys.path.insert(0, str(PROGRAM.parent))
+import file_attacks  # noqa: E402
+
+RULES = """
+version: 1
+name: rules
+default: {files: allow, network: deny, commands: allow}
+file_rules:
+  - {name: kept, paths: ["${WORKSPACE}/kept/**"], decision: deny,
+     operations: [write, create, delete, rename, chmod, chown, symlink, link, truncate]}
+  - {name: unread, paths: ["${WORKSPACE}/unread/**"], operations: [read], decision: deny}
+  - {name: unrun, paths: ["${WORKSPACE}/unrun/**"], operations: [execute], decision: deny}
+  - {name: none, paths: ["${WORKSPACE}/none/**"], decision: deny}
+  - {name: hidden, paths: ["**/hidden*", "**/.hidden/**"], decision: deny, hide: true}
+"""
+PLACES = ("free", "kept", "unread", "unrun", "none", "hidden", "read_only", "blocked")
+FILESYSTEM = {
+    "read_only_passthrough_paths": ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/workspace/read_only"],
+    "blocked_paths": ["/workspace/blocked"],
+}
+# What no file server of a session does, whatever the policy says: these acts are their own proof.
+NEVER = {
+    "clone_into": ("EOPNOTSUPP", "ENOTSUP"),
+    "set_flags": ("ENOTTY",),
+    "map_files": ("EPERM",),
+    "whiteout": ("EINVAL",),
+    "handle": ("EPERM",),
+}
+
+
+class Stage:
+    """A session; each place of its workspace has a file for each act of a table."""
+
+    def __init__(self, server):
+        self.server = server
+        self.workspace = Path(server.workspace())
+        for place in PLACES:
+            (self.workspace / place).mkdir()
+        shutil.copy(PROGRAM, self.workspace)
+        (self.workspace / "source").write_text("source")
+        self.give()
+        self.session = server.session(workspace=str(self.workspace))
+
+    def give(self):
+        for path in (self.workspace, *self.workspace.rglob("*")):
+            os.lchown(path, self.server.uid, self.server.uid)
+
+    def fill(self, table, places, program=None, prefix=""):
+        for place in places:
+            for name in file_attacks.TABLES[table]:
+                path = self.workspace / place / (prefix + name)
+                shutil.copy(program, path) if program else path.write_text("text")
+        self.give()
+        return {p: self.look(p) for p in places}
+
+    def look(self, place):
+        directory = self.workspace / place
+        return {
+            p.name: (p.read_bytes(), p.stat().st_mode, p.stat().st_mtime_ns, p.stat().st_nlink, os.listxattr(p))
+            for p in directory.iterdir()
+            if not p.is_symlink() and p.is_file()
+        }
+
+    def attack(self, table, *begins):
+        """By act: what became of it with each beginning."""
+        run = f"REAL={self.workspace} python3 file_attacks.py {table} {' '.join(begins)}"
+        return json.loads(self.session.out(run, max_output_bytes=1 << 20))
+
+    def denied(self):
+        return {e["path"] for e in self.session.history(decision="deny", limit=1000) if "path" in e}
+
+
+@pytest.fixture(scope="module", params=["root", "user"])
+def server(request):
+    harness.ensure_user()
+    uid = 0 if request.param == "root" else harness.USER_UID
+    server = harness.Server(uid, {"monitoring": {"mode": "fuse"}, "filesystem": FILESYSTEM})
+    rules = server.dir / "policies"
+    rules.mkdir(mode=0o755)
+    (rules / "rules.yaml").write_text(RULES)
+    for path in (rules, rules / "rules.yaml"):
+        os.chown(path, uid, uid)
+    server.merge(server.config, {"policies": {"dir": str(rules), "default": "rules"}})
+    server.start()
+    yield server
+    server.finish()
+
+
+@pytest.fixture
+def stage(server):
+    return Stage(server)
+
+
+def succeeded(results, place=0):
+    """The control: each act is done where nothing denies it, or is one that is never done."""
+    wrong = {n: r[place] for n, r in results.items() if r[place] not in NEVER.get(n, ("done",))}
+    assert wrong == {}, wrong
+
+
+def refused(results, *errors):
+    """The error of every act, for each place behind the first."""
+    for i, error in enumerate(errors, 1):
+        wrong = {n: r[i] for n, r in results.items() if r[i] not in (error, *NEVER.get(n, ()))}
+        assert wrong == {}, (i, wrong)
+
+
+def inside(*places):
+    return [place + "/" for place in places]
+
+
+def test_fil_3_no_way_changes_what_may_not_be_changed(stage):
+    places = ("free", "kept", "none", "hidden", "read_only", "blocked")
+    before = stage.fill("change", places)
+    results = stage.attack("change", *inside(*places))
+    if stage.server.uid:
+        # the kernel takes no ACL from a user namespace
+        assert "done" not in results.pop("acl")
+    succeeded(results)
+    refused(results, "EACCES", "EACCES", "ENOENT", "EROFS", "EACCES")
+    for place in places[1:]:
+        assert stage.look(place) == before[place], place
+    # each refusal is an event: it was decided, and not by chance the kernel's own
+    denied = stage.denied()
+    for name in results.keys() - NEVER.keys():
+        for place in ("kept", "none"):
+            assert {f"/workspace/{place}/{name}", f"/workspace/{place}/{name}.new"} & denied, (place, name)
+
+
+def test_fil_3_no_way_reads_what_may_not_be_read(stage):
+    places = ("free", "unread", "none", "hidden", "blocked")
+    before = stage.fill("read", places)
+    results = stage.attack("read", *inside(*places))
+    succeeded(results)
+    refused(results, "EACCES", "EACCES", "ENOENT", "EACCES")
+    for place in places[1:]:
+        assert stage.look(place) == before[place], place
+
+
+def test_fil_3_a_hidden_name_is_like_one_that_is_not_there(stage):
+    before = stage.fill("names", ["free"], prefix="hidden-")["free"]
+    results = stage.attack("names", "free/hidden-", "free/hidden-not-", "free/plain-")
+    assert {n: r[0] for n, r in results.items()} == {n: r[1] for n, r in results.items()}
+    makes = ("mkdir", "symlink", "fifo", "excl", "link", "over", "noreplace")
+    for name, (error, *_, plain) in results.items():
+        assert (error, plain) == (("EACCES", "done") if name in makes else ("ENOENT", "ENOENT")), name
+    assert {n: f for n, f in stage.look("free").items() if n.startswith("hidden-")} == before
+
+
+def test_fil_3_no_way_runs_what_may_not_be_run(stage):
+    places = ("free", "unrun", "none", "hidden")
+    stage.fill("run", places, program="/bin/echo")
+    results = stage.attack("run", *inside(*places))
+    # a copy is another file, and ld.so may run no program of the workspace where rules may deny one
+    assert results.pop("copy")[:2] == ["done", "done"]
+    for name in ("loader", "loader_argv0"):
+        assert "done" not in results.pop(name)
+    succeeded(results)
+    refused(results, "EACCES", "EACCES", "ENOENT")
