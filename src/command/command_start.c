@@ -315,6 +315,10 @@ static void execute(struct run *r, struct lookup *q)
 	int fd = -1, code;
 
 	code = exec_initial_apply(r->initial, &r->start.path, &r->start.argv, &fd, &err);
+	if (code > 0 && code != EXEC_FAR) {
+		run_not_executed(r, code);
+		return;
+	}
 	if (code > 0) {
 		const struct exec_initial_ask ask = exec_initial_target(r->initial);
 		struct lookup *target = lookup_new(r);

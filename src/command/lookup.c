@@ -23,6 +23,7 @@ struct lookup *lookup_new(const struct run *r)
 	q->root_fd = r->cs->root_fd;
 	/* Without namespaces the warden sees more than the session. */
 	q->gate = r->cs->namespaces ? r->cs->gate : NULL;
+	q->names = r->cs->names;
 	q->looker = r->cs->looker;
 	q->cwd = own(q, r->cwd);
 	return q;

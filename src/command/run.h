@@ -197,7 +197,8 @@ struct lookup {
 	struct strv texts; /* owns what is lent below */
 	struct walk *walk; /* NULL: not under way */
 	int root_fd;
-	struct gate *gate; /* NULL: the session's names are not shown */
+	struct gate *gate;		     /* NULL: the session's names are not shown */
+	const struct workspace_names *names; /* of the workspace */
 	struct exec_looker *looker;
 	bool lent; /* the looker */
 	const char *cwd;

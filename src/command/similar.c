@@ -9,24 +9,38 @@
 #define DIRS_MAX 32
 #define NAMES_MAX 4096 /* of one directory */
 
+/* path is resolved. */
+static bool may(const struct lookup *q, enum op_file what, const char *path)
+{
+	cleanup_free char *canonical = workspace_canonical(q->names, path);
+	const struct op op = {.class = OP_FILE,
+			      .file = {what, canonical != NULL ? canonical : path}};
+	struct verdict v;
+
+	gate_decide(q->gate, &op, &v);
+	return v.effective == DECISION_allow;
+}
+
 static void look_in(struct lookup *q, const char *dir, const char *name)
 {
-	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, dir}};
 	struct strv names = {0};
 	const char *near = NULL;
 	const struct dirent *e;
-	struct verdict v;
 	DIR *d;
 	int fd;
 
-	/* The answer must not show names of a directory that the session may not list. */
-	gate_decide(q->gate, &op, &v);
-	fd = v.effective == DECISION_allow ? root_open(q->root_fd, dir) : -1;
+	/* The answer must not show names of a directory that the session may not list, nor names
+	 * that are hidden from it: the warden sees them. */
+	fd = may(q, OP_FILE_list, dir) ? root_open(q->root_fd, dir) : -1;
 	if (fd < 0)
 		return;
 	d = fdopendir(fd);
-	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL)
-		strv_add(&names, e->d_name);
+	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL) {
+		cleanup_free char *path = mem_printf("%s/%s", dir, e->d_name);
+
+		if (may(q, OP_FILE_stat, path))
+			strv_add(&names, e->d_name);
+	}
 	if (d != NULL)
 		closedir(d);
 	else

@@ -521,8 +521,7 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	int r;
 
 	c->setup = *s;
-	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC) &&
-			!policy_restricts(gate_policy(s->gate), OP_FILE);
+	c->loader_any = exec_loads_any(gate_policy(s->gate), s->names);
 	c->actors = actor_reader_new(s->actors);
 	c->asker = (struct gate_asker){wake, c};
 	c->programs = exec_looker_new(s->root, s->names);

@@ -53,10 +53,10 @@ enum gate_answer exec_initial_decide(struct exec_initial *i, struct gate *g,
 void exec_initial_gone(struct exec_initial *i);
 /* After the answer: changes path and argv to what must be executed so that it is what was decided:
  * by a path that always leads to the same file, else by the program's descriptor (*fd, borrowed;
- * -1: by path), with what a script's first line adds to argv. 0; or an errno: what it is redirected
- * to cannot be executed; or EXEC_FAR: that is to be found by a walk, and given to
- * exec_initial_redirect before the next try; or a negative code: it is denied, and its event is
- * written. */
+ * -1: by path), with what a script's first line adds to argv. 0; or an errno: it is hidden from
+ * the session, or what it is redirected to cannot be executed; or EXEC_FAR: that is to be found by
+ * a walk, and given to exec_initial_redirect before the next try; or a negative code: it is denied,
+ * and its event is written. */
 int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, int *fd,
 		       struct err *err);
 struct exec_initial_ask exec_initial_target(const struct exec_initial *i); /* strings borrowed */

@@ -103,6 +103,11 @@ void commands_settle(struct exec_control *c, struct exec_case *k, enum gate_outc
 void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);
 void commands_free(struct exec_control *c);
 
+/* ---- initial.c ---- */
+
+/* Whether ld.so may open, after the decision, a program that the session can replace. */
+bool exec_loads_any(const struct policy *policy, const struct workspace_names *names);
+
 /* ---- loading.c; with `telling` held ---- */
 
 /* Writes what the kernel must see, and takes the case out of the listener's list. 0 or a negative

@@ -3,6 +3,7 @@
  * trace. The warden resolves its program from outside, before there is a process. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "exec/exec_thread.h"
 #include "exec/image.h"
 #include "exec/program_cache.h"
@@ -215,6 +216,60 @@ static int deny(struct exec_initial *i, struct err *err)
 		       target.data, reason.data != NULL ? reason.data : "");
 }
 
+/* Whether the path, or a directory above it, is not shown. */
+static bool is_hidden(const struct policy *policy, const char *path)
+{
+	const char *end = path + strlen(WORKSPACE_CANONICAL);
+
+	while (*end != '\0') {
+		cleanup_free char *part = NULL;
+		struct file_rules rules;
+
+		end = strchrnul(end + 1, '/');
+		part = mem_strndup(path, (size_t)(end - path));
+		policy_decide_file(policy, part, &rules);
+		if (policy_file_set(policy, &rules) & POLICY_FILE_HIDDEN)
+			return true;
+	}
+	return false;
+}
+
+/* What the file server cannot decide: a program is started by its descriptor, so that the kernel
+ * looks up no directory, and of a script the interpreter is started with it, so that the kernel
+ * does not open it to execute it. 0, an errno, or a denial. */
+static int decide_files(struct exec_initial *i, const struct image *im, struct err *err)
+{
+	const struct policy *policy = gate_policy(i->gate);
+	const unsigned needs = 1U << OP_FILE_execute | 1U << OP_FILE_open;
+
+	for (size_t k = 0; k < im->canonical.n; k++) {
+		const char *path = im->canonical.v[k];
+		struct file_rules rules;
+		uint32_t set;
+
+		if (!path_within(path, WORKSPACE_CANONICAL))
+			continue;
+		if (is_hidden(policy, path))
+			return ENOENT;
+		policy_decide_file(policy, path, &rules);
+		set = policy_file_set(policy, &rules);
+		if ((set & needs) == 0 || k + 1 == im->canonical.n)
+			continue;
+		policy_file_verdict(policy, &rules,
+				    set & 1U << OP_FILE_execute ? OP_FILE_execute : OP_FILE_open,
+				    &i->k.verdict);
+		return deny(i, err);
+	}
+	return 0;
+}
+
+bool exec_loads_any(const struct policy *policy, const struct workspace_names *names)
+{
+	const bool files = names != NULL && names->served;
+
+	return !policy_restricts(policy, OP_EXEC) && !(files && policy_restricts(policy, OP_FILE));
+}
+
 int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, int *fd,
 		       struct err *err)
 {
@@ -233,9 +288,15 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 			return e;
 		im = &i->target->program;
 	}
-	if (im->swappable && policy_restricts(gate_policy(i->gate), OP_EXEC)) {
+	if (im->swappable && !exec_loads_any(gate_policy(i->gate), i->looker->workspace)) {
 		gate_refuse(&i->k, GATE_WHY_REPLACEABLE);
 		return deny(i, err);
+	}
+	if (i->looker->workspace != NULL && i->looker->workspace->served) {
+		const int e = decide_files(i, im, err);
+
+		if (e != 0)
+			return e;
 	}
 	if (i->by_shell)
 		args_replace_first(argv, i->argv.v, 2);

@@ -172,7 +172,8 @@ void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		result = r->parked ? 0 : q->opcode == FUSE_SETLKW ? -ENOLCK : -EAGAIN;
 	}
 	if (result < 0) {
-		r->error = -result;
+		/* this process has too many open files, and not the caller */
+		r->error = result == -EMFILE ? ENFILE : -result;
 		r->len = 0;
 	}
 }

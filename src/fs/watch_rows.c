@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "fs/watch.h"
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OPEN_FOR_EXEC 0x20U /* the kernel's FMODE_EXEC: the open of an execve */
@@ -90,6 +91,14 @@ static bool adjust_setattr(const struct fs_request *q, struct watch_need *n)
 	return true;
 }
 
+/* An ACL has the mode in it. */
+static bool adjust_xattr(const struct fs_request *q, struct watch_need *n)
+{
+	if (strncmp(q->name[0], "system.posix_acl_", strlen("system.posix_acl_")) == 0)
+		n->ops |= WATCH_OP(chmod);
+	return true;
+}
+
 static bool adjust_access(const struct fs_request *q, struct watch_need *n)
 {
 	const struct fuse_access_in *in = q->arg;
@@ -129,8 +138,8 @@ static const struct watch_row rows[] = {
 			       .to_ops = OP(rename) | OP(create))},
 	[FUSE_LINK] = {NEED(LINK, OP(link), link, file_link, .to_ops = OP(link) | OP(create))},
 	[FUSE_OPEN] = {NEED(NODE, 0, open, file_open), adjust_open},
-	[FUSE_SETXATTR] = {NEED(NODE, OP(write), write, file_xattr)},
-	[FUSE_REMOVEXATTR] = {NEED(NODE, OP(write), write, file_xattr)},
+	[FUSE_SETXATTR] = {NEED(NODE, OP(write), write, file_xattr), adjust_xattr},
+	[FUSE_REMOVEXATTR] = {NEED(NODE, OP(write), write, file_xattr), adjust_xattr},
 	[FUSE_GETXATTR] = {NEED(NODE, OP(stat), stat, file_xattr, .event = WATCH_DENIALS)},
 	[FUSE_LISTXATTR] = {NEED(NODE, OP(stat), stat, file_xattr, .event = WATCH_DENIALS)},
 	[FUSE_OPENDIR] = {NEED(NODE, OP(list), list, dir_list)},

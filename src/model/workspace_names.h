@@ -13,6 +13,7 @@ struct workspace_names {
 	struct strv shown; /* a path in the session's view, the canonical path of what it shows; …
 			      The first path is the workspace's. */
 	char *real;	   /* the workspace on the host; NULL: not known */
+	bool served;	   /* by a file server, which holds the rules about files */
 };
 void workspace_names_done(struct workspace_names *n);
 /* The canonical path of a resolved one; NULL: it is outside, or canonical already. The caller frees

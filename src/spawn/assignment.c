@@ -218,19 +218,25 @@ static bool await_prepared(const struct process_args *a)
 	       word == SANDBOX_PREPARED;
 }
 
-/* Waits for the assignment. The process ends if init ends before it. If init ends later, its link
- * has the reason. Returns whether init is prepared. */
+/* Waits for the assignment. The process ends if init or the process that was started ahead ends
+ * before it: the pool then makes another sandbox. If init ends later, its link has the reason.
+ * Returns whether init is prepared. */
 static bool await(const struct process_args *a)
 {
-	struct pollfd pfd[] = {{a->wait_fd, POLLIN, 0}, {a->prepared_fd, POLLIN, 0}};
+	struct pollfd pfd[] = {{a->wait_fd, POLLIN, 0}, {a->prepared_fd, POLLIN, 0}, {-1, 0, 0}};
 	const char ready = ASSIGNMENT_READY;
 	bool prepared = false;
 
+	for (size_t i = 0; i < a->nothers; i++)
+		if (a->other[i].row->start == PROCESS_AHEAD)
+			pfd[2].fd = a->other[i].fd;
 	for (;;) {
 		if (poll(pfd, ARRAY_LEN(pfd), -1) < 0 && errno != EINTR)
 			_exit(FAILURE);
 		if (pfd[0].revents != 0)
 			return prepared;
+		if (pfd[2].revents != 0) /* POLLHUP */
+			_exit(FAILURE);
 		if (pfd[1].revents == 0)
 			continue;
 		prepared = await_prepared(a);

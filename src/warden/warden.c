@@ -402,6 +402,8 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	}
 	if (w->place.names.real != NULL)
 		gate_name_workspace(cs->gate, w->place.names.real);
+	for (size_t i = 0; i < w->args->nothers; i++)
+		w->place.names.served |= w->args->other[i].row == &process_table[PROCESS_fs];
 	if (place_may_hang(&w->place, m->fd[0]))
 		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
 	if (open_execs(w, ready, m, &err) < 0) {

@@ -22,11 +22,12 @@ file_rules:
   - {name: kept, paths: ["${WORKSPACE}/kept/**"], decision: deny,
      operations: [write, create, delete, rename, chmod, chown, symlink, link, truncate]}
   - {name: unread, paths: ["${WORKSPACE}/unread/**"], operations: [read], decision: deny}
+  - {name: mode, paths: ["${WORKSPACE}/mode/**"], operations: [chmod], decision: deny}
   - {name: unrun, paths: ["${WORKSPACE}/unrun/**"], operations: [execute], decision: deny}
   - {name: none, paths: ["${WORKSPACE}/none/**"], decision: deny}
   - {name: hidden, paths: ["**/hidden*", "**/.hidden/**"], decision: deny, hide: true}
 """
-PLACES = ("free", "kept", "unread", "unrun", "none", "hidden", "read_only", "blocked")
+PLACES = ("free", "kept", "mode", "unread", "unrun", "none", "hidden", "read_only", "blocked")
 FILESYSTEM = {
     "read_only_passthrough_paths": ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/workspace/read_only"],
     "blocked_paths": ["/workspace/blocked"],
@@ -169,3 +170,54 @@ def test_fil_3_no_way_runs_what_may_not_be_run(stage):
         assert "done" not in results.pop(name)
     succeeded(results)
     refused(results, "EACCES", "EACCES", "ENOENT")
+
+
+def test_fil_3_an_acl_changes_no_mode_that_may_not_be_changed(stage):
+    before = stage.fill("change", ["free", "mode"])["mode"]
+    results = stage.attack("change", *inside("free", "mode"))
+    modes = ("chmod", "fchmod", "fchmodat2", "chmod_proc", "acl")
+    for name in (*modes, "wronly", "setxattr", "utime"):
+        free, kept = results.get(name, ("", ""))
+        if free == "done":  # what the machine has
+            assert kept == ("EACCES" if name in modes else "done"), name
+    after = stage.look("mode")
+    assert {n: after[n][1] for n in modes if n in after} == {n: before[n][1] for n in modes if n in before}
+
+
+def test_fil_3_the_first_program_of_a_command_is_decided_too(stage):
+    """agentsh starts the interpreter of a script itself, and the first exec comes from its own program."""
+    stage.fill("run", ("free", "unrun", "none", "hidden"), program="/bin/echo")
+    for place in ("free", "unrun", "none", "hidden"):
+        script = stage.workspace / place / "script"
+        script.write_text("#!/bin/sh\necho RAN\n")
+        script.chmod(0o755)
+    stage.give()
+
+    def run(*argv):
+        a = stage.server.post(f"{stage.session.path}/exec", {"command": argv[0], "args": argv[1:]}).json
+        error = a["error"] if "error" in a else a["result"]["error"]
+        return a["result"]["stdout"] if error is None else error["code"]
+
+    assert run("./free/execve", "RAN") == run("./free/script") == "RAN\n"
+    assert run("./unrun/execve", "RAN") == run("./none/execve", "RAN") == "E_COMMAND_NOT_EXECUTABLE"
+    assert run("./unrun/script") == run("./none/script") == "E_POLICY_DENIED"
+    harness.wait_for(
+        lambda: {"unrun", "none"}
+        == {e["policy"]["rule"] for e in stage.session.history(type="exec", decision="deny")},
+        "both refusals are recorded",
+    )
+    # a hidden program is like one that is not there, and its name is not proposed
+    assert run("./hidden/execve", "RAN") == run("./hidden/script") == run("./hidden/absent") == "E_COMMAND_NOT_FOUND"
+    assert run(file_attacks.LOADER, "./unrun/execve", "RAN") == "E_POLICY_DENIED"
+
+
+def test_exe_2_similar_programs_are_not_hidden_ones(stage):
+    for name in ("hidden-program", "shown-program"):
+        shutil.copy("/bin/true", stage.workspace / name)
+    stage.give()
+    for directory in (".", stage.workspace):
+        similar = [
+            stage.session.exec(f"{directory}/{name}")["result"]["error"]["similar_files"]
+            for name in ("hidden-progran", "shown-progran")
+        ]
+        assert [len(s) for s in similar] == [0, 1], similar

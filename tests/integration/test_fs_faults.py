@@ -4,6 +4,7 @@
 import errno
 import mmap
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -102,6 +103,26 @@ def test_fil_7_a_backing_tree_that_is_removed_leaves_errors(cached):
     cached.back.mkdir()  # a new one is another directory
     (cached.back / "other").touch()
     assert cached.run(os.listdir, ".") == []
+
+
+def test_fil_7_the_callers_limit_is_not_the_servers(cached):
+    resource.prlimit(cached.server.pid, resource.RLIMIT_NOFILE, (200, 200))
+
+    def body():
+        held = []
+        Path("d").mkdir()
+        Path("d/f").write_text("text")
+        with pytest.raises(OSError) as e:
+            while True:
+                held.append(os.open("d/f", os.O_RDONLY))
+        assert e.value.errno == errno.ENFILE
+        assert os.read(held[0], 9) == b"text"
+        for fd in held:
+            os.close(fd)
+        harness.wait_for(lambda: os.path.exists("d/f"), "it works again")
+        Path("d/g").write_text("text")
+
+    cached.run(body)
 
 
 def test_fil_7_two_places_of_one_mount_are_one_tree(tree, tmp_path):
