@@ -64,6 +64,11 @@ def wait_for(condition, what, seconds=DEADLINE, show=None):
     raise AssertionError(f"not within {seconds} s: {what}{seen}")
 
 
+def metric(server, name):
+    lines = server.get("/metrics").body.decode().splitlines()
+    return sum(int(line.rsplit(" ", 1)[1]) for line in lines if line.split(" ")[0] == name)
+
+
 def children_of(pid):
     out = []
     with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 /* Attributes, links' targets, extended attributes, the file system's numbers. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "fs/host_changes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,8 +21,10 @@ int op_getattr(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		result = backing_stat(fs, q->node, &st);
 	else if (statx(h->fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
 		result = -errno;
-	if (result == 0)
-		fs_answer_attributes(fs, &st, r);
+	if (result == 0) {
+		fs_answer_attributes(fs, q->node, &st, r);
+		host_changes_seen(fs, q->node, &((struct fuse_attr_out *)r->out)->attr);
+	}
 	return result;
 }
 
@@ -96,7 +99,7 @@ int op_setattr(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	if (result == 0 && statx(fd, "", AT_EMPTY_PATH, BACKING_STATX, &st) < 0)
 		result = -errno;
 	if (result == 0)
-		fs_answer_attributes(fs, &st, r);
+		fs_answer_attributes(fs, q->node, &st, r);
 	return result;
 }
 

@@ -3,6 +3,7 @@
  * continued at any place. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "fs/host_changes.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,11 @@ int op_opendir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fs_opened o = {.fd = backing_open(fs, q->node, O_RDONLY | O_DIRECTORY),
 				    .flags = O_DIRECTORY};
 
-	return o.fd < 0 ? o.fd : handle_new(fs, q->node, &o, out);
+	int result = o.fd < 0 ? o.fd : handle_new(fs, q->node, &o, out);
+
+	if (result == 0)
+		out->open_flags |= host_changes_opened(fs, q->node, o.fd);
+	return result;
 }
 
 int op_releasedir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
@@ -74,8 +79,9 @@ static void enter_listed(struct fs *fs, const struct fs_request *q, int dir, con
 	struct statx st;
 
 	if (!is_dots(name) &&
-	    statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BACKING_STATX, &st) == 0)
-		fs_enter(fs, q->node, name, &st, out);
+	    statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BACKING_STATX, &st) == 0 &&
+	    fs_enter(fs, q->node, name, &st, out) == 0)
+		host_changes_seen(fs, out->nodeid, &out->attr);
 }
 
 static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, bool plus)
@@ -90,6 +96,8 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 
 	if (h == NULL)
 		return -EBADF;
+	if (plus && offset == 0)
+		host_changes_listed(fs, q->node);
 	pthread_mutex_lock(&fs->lock);
 	node_key(fs->nodes, h->node, &key);
 	pthread_mutex_unlock(&fs->lock);

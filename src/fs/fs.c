@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "fs/host_changes.h"
 #include <errno.h>
 #include <linux/magic.h>
 #include <sys/sysmacros.h>
@@ -107,16 +108,17 @@ static unsigned attr_ms(const struct fs *fs, const struct statx *st)
 	return st->stx_nlink > 1 && !S_ISDIR(st->stx_mode) ? 0 : fs->setup.attr_ms;
 }
 
-void fs_answer_attributes(struct fs *fs, const struct statx *st, struct fs_reply *r)
+void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, struct fs_reply *r)
 {
 	struct fuse_attr_out *out = reply_room(r, sizeof(*out));
-	const unsigned ms = attr_ms(fs, st);
+	unsigned ms = attr_ms(fs, st);
 
-	out->attr_valid = ms / 1000;
-	out->attr_valid_nsec = ms % 1000 * 1000000;
 	pthread_mutex_lock(&fs->lock);
+	ms = host_changes_attr_ms(fs, node_get(fs->nodes, node), ms);
 	fs_attributes(fs, st, &out->attr);
 	pthread_mutex_unlock(&fs->lock);
+	out->attr_valid = ms / 1000;
+	out->attr_valid_nsec = ms % 1000 * 1000000;
 }
 
 int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
@@ -125,6 +127,7 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 	struct node *p = node_get(fs->nodes, parent);
 	unsigned ms = attr_ms(fs, st), entry_ms = fs->setup.entry_ms;
 	struct node_key key;
+	struct node *n;
 
 	if (p == NULL || !p->directory)
 		return p == NULL ? -ESTALE : -ENOTDIR;
@@ -137,7 +140,10 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 		entry_ms = set & POLICY_FILE_HIDDEN ? 0 : entry_ms;
 		key.set = key.directory ? 0 : set;
 	}
-	out->nodeid = node_id(node_look_up(fs->nodes, p, name, &key));
+	n = node_look_up(fs->nodes, p, name, &key);
+	entry_ms = host_changes_name_ms(fs, p, entry_ms);
+	ms = host_changes_attr_ms(fs, n, ms);
+	out->nodeid = node_id(n);
 	out->entry_valid = entry_ms / 1000;
 	out->entry_valid_nsec = entry_ms % 1000 * 1000000;
 	out->attr_valid = ms / 1000;
@@ -242,6 +248,8 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	fs->slow = slow_calls_new();
 	if (s->watch != NULL)
 		fs->watch = watch_new(fs, s->watch);
+	if (s->kept_ms > 0 && s->entry_ms > 0 && s->attr_ms > 0)
+		fs->changes = host_changes_new(s->root, s->marks);
 	*out = fs;
 	return 0;
 }
@@ -251,6 +259,17 @@ void fs_attach(struct fs *fs, struct fs_transport *t)
 	fs->transport = t;
 	fs->features = fs_transport_features(t)->flags;
 	fs->passthrough = fs->setup.passthrough && (fs->features & FUSE_PASSTHROUGH) != 0;
+	/* without EXPIRE_ONLY a name cannot be forgotten alone; WRITEBACK_CACHE is for a tree that
+	 * the host does not change */
+	if (fs->changes != NULL && (fs->features & FUSE_HAS_EXPIRE_ONLY) != 0 &&
+	    (fs->features & FUSE_WRITEBACK_CACHE) == 0)
+		host_changes_start(fs);
+}
+
+void fs_quiet(struct fs *fs)
+{
+	if (fs != NULL)
+		host_changes_stop(fs);
 }
 
 void fs_counts(struct fs *fs, struct fs_counts *out)
@@ -271,6 +290,7 @@ void fs_free(struct fs *fs)
 {
 	if (fs == NULL)
 		return;
+	fs_quiet(fs);
 	if (fs->watch != NULL)
 		watch_drop_parked(fs->watch);
 	slow_calls_free(fs->slow);
@@ -281,6 +301,7 @@ void fs_free(struct fs *fs)
 	free(fs->handle);
 	backing_done(&fs->backing);
 	node_table_free(fs->nodes);
+	host_changes_free(fs->changes);
 	pthread_mutex_destroy(&fs->lock);
 	fs_watch_free(fs->watch);
 	free(fs);

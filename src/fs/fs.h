@@ -25,6 +25,9 @@ struct fs_setup {
 	gid_t other_gid;
 	unsigned entry_ms, attr_ms; /* how long the kernel may keep names and attributes */
 	unsigned negative_ms;	    /* the same for names that do not exist; 0: not at all */
+	/* The same where this process learns of the host's changes; 0: nowhere. */
+	unsigned kept_ms;
+	unsigned marks; /* of fanotify, at most; 0: a part of the user's limit */
 	/* The kernel reads and writes files that are large or opened for writing by itself, where
 	 * the transport agreed on FUSE_PASSTHROUGH. It needs CAP_SYS_ADMIN, in the threads'
 	 * permitted set at least: it is effective only during the one ioctl. The file system then
@@ -38,6 +41,7 @@ struct fs_setup {
 	struct trash *trash; /* for rules that keep what is deleted; borrowed; NULL: none */
 };
 #define FS_OPEN_DIRS 4096
+#define FS_KEPT_MS 300000
 
 /* Before the worker threads start: as_caller sets a secure bit of this thread, and threads inherit
  * it. E_UNAVAILABLE: not root, or the directory cannot be read. Handles SIGRTMIN + 1. */
@@ -47,6 +51,9 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err);
 void fs_attach(struct fs *fs, struct fs_transport *t);
 void fs_handle(void *fs, const struct fs_request *q, struct fs_reply *r); /* fs_handle_fn */
 bool fs_interrupt(void *fs, uint64_t unique);				  /* fs_interrupt_fn */
+/* Ends the notifications of changes. Call it before fs_transport_stop: while one is sent, the
+ * kernel may wait for the answer of a worker. */
+void fs_quiet(struct fs *fs);
 /* Ends waiting requests and closes everything. After the transport's run has returned, and before
  * the transport is freed. NULL is fine. */
 void fs_free(struct fs *fs);

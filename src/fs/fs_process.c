@@ -206,6 +206,7 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 				 .negative_ms = a->negative_ms,
 				 .passthrough = s->slots != NULL,
 				 .slots = s->slots,
+				 .kept_ms = FS_KEPT_MS,
 				 .watch = &s->watch};
 	struct fs_transport_setup t = {
 		.handle = fs_handle,
@@ -370,6 +371,7 @@ static void close_program(struct process_self *p)
 {
 	struct file_server *s = p->program;
 
+	fs_quiet(s->fs);
 	if (s->serving) {
 		fs_transport_stop(s->transport);
 		pthread_join(s->thread, NULL);

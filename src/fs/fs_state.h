@@ -45,8 +45,9 @@ struct fs {
 	size_t handles, handle_room, handle_hint;
 	struct lock_table *locks;
 	struct slow_calls *slow;
-	struct fs_watch *watch;	  /* NULL: nothing is decided and recorded */
-	atomic_uint disk_workers; /* in operations of slow_call_is_disk */
+	struct fs_watch *watch;	      /* NULL: nothing is decided and recorded */
+	struct host_changes *changes; /* NULL: nothing is kept longer than configured */
+	atomic_uint disk_workers;     /* in operations of slow_call_is_disk */
 };
 
 /* An operation returns it if it would have to wait for others and q->may_wait is not set: it then
@@ -66,7 +67,7 @@ void *reply_room(struct fs_reply *r, size_t len);
 uint64_t fs_number(struct fs *fs, dev_t dev, uint64_t ino); /* that st_ino shows */
 /* With the lock. */
 void fs_attributes(struct fs *fs, const struct statx *st, struct fuse_attr *out);
-void fs_answer_attributes(struct fs *fs, const struct statx *st, struct fs_reply *r);
+void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, struct fs_reply *r);
 /* The node of what was looked up gets one lookup more. -ESTALE: the parent is gone. */
 int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
 	     struct fuse_entry_out *out);

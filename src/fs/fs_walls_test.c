@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -50,6 +51,10 @@ static int behind_walls(int tree)
 		return 4;
 	if (fork() != -1 || errno != EPERM)
 		return 5;
+	if (fanotify_mark(-1, FAN_MARK_FLUSH, 0, AT_FDCWD, NULL) == 0 || errno != EBADF)
+		return 10;
+	if (fanotify_init(FAN_CLASS_NOTIF, O_RDONLY) >= 0 || errno != EPERM)
+		return 11;
 	if (openat(AT_FDCWD, "/etc/passwd", O_RDONLY) >= 0 || errno != EACCES)
 		return 6;
 	if (openat(tree, "../other", O_RDONLY) >= 0 || errno != EACCES)

@@ -3,6 +3,7 @@
  * request with it under way, so that a pointer may be used without the lock. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "fs/host_changes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -90,6 +91,8 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 	out->fh = h->number;
 	if (o->flags & O_DIRECTORY)
 		return 0;
+	if (!reads)
+		host_changes_doubt(fs, node, o->fd);
 	/* With AUTO_INVAL_DATA the kernel drops cached pages when it sees another mtime or size. */
 	if (out->backing_id > 0)
 		out->open_flags = FOPEN_PASSTHROUGH;

@@ -2,6 +2,7 @@
 /* Operations on names: look up, forget, make, remove, move. */
 #include "base/mem.h"
 #include "fs/fs_state.h"
+#include "fs/host_changes.h"
 #include "trash/trash.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ int op_lookup(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fuse_entry_out *out = reply_room(r, sizeof(*out));
 	unsigned tries = 0;
-	bool again = true;
+	bool again = true, known = false;
 	int result = 0;
 
 	while (again) {
@@ -39,9 +40,15 @@ int op_lookup(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		n = node_get(fs->nodes, q->node);
 		if (!again && result == -ENOENT && n != NULL)
 			node_remove_name(fs->nodes, n, q->name[0]);
+		known = n != NULL && node_child(fs->nodes, n, q->name[0]) != NULL;
 		if (!again && result == 0)
 			result = fs_enter_locked(fs, q->node, q->name[0], &st, out);
 		pthread_mutex_unlock(&fs->lock);
+	}
+	if (result == 0) {
+		if (known)
+			host_changes_asked(fs, q->node);
+		host_changes_seen(fs, out->nodeid, &out->attr);
 	}
 	if (result == -ENOENT && fs->setup.negative_ms > 0) {
 		out->entry_valid = fs->setup.negative_ms / 1000;
@@ -161,6 +168,7 @@ int op_link(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		return result;
 	backing_proc_path(path, fd);
 	result = linkat(AT_FDCWD, path, dir.fd, q->name[0], AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	host_changes_doubt(fs, in->oldnodeid, -1);
 	result = enter_new(fs, q, dir.fd, result, r);
 	backing_put_dir(fs, &dir);
 	return result;

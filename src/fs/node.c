@@ -342,6 +342,13 @@ struct node *node_child(const struct node_table *t, const struct node *parent, c
 	return nm != NULL ? at(t, nm->node) : NULL;
 }
 
+void node_each_name(const struct node_table *t, node_name_fn *fn, void *arg)
+{
+	for (uint32_t i = 0; i < t->name_buckets; i++)
+		for (const struct node_name *nm = t->by_name[i]; nm != NULL; nm = nm->next_hash)
+			fn(arg, at(t, nm->parent), nm->text);
+}
+
 static void remove_name(struct node_table *t, struct node_name *nm)
 {
 	struct node *n = at(t, nm->node), *parent = at(t, nm->parent);

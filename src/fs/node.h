@@ -50,7 +50,9 @@ struct node {
 	uint16_t open_dir; /* its entry in struct backing; 0: none; kept by backing.c */
 	bool used;
 	bool directory;
-	bool hashed; /* false: its object is gone, and its number may belong to another one */
+	bool hashed;   /* false: its object is gone, and its number may belong to another one */
+	uint8_t asked; /* a directory: how often it was looked into again; kept by host_changes.c */
+	uint32_t mark; /* of the object, for changes by the host; 0: none; kept by host_changes.c */
 };
 
 struct node_table *node_table_new(const struct node_key *root);
@@ -70,6 +72,9 @@ struct node *node_parent(const struct node_table *t, const struct node_name *nam
  * -ENAMETOOLONG: it does not fit. `out` then has the end of the path behind "/...". */
 int node_path(const struct node_table *t, const struct node *n, const char *name, char *out,
 	      size_t size);
+/* Calls fn for every name. fn changes nothing. */
+typedef void node_name_fn(void *arg, const struct node *parent, const char *name);
+void node_each_name(const struct node_table *t, node_name_fn *fn, void *arg);
 struct node *node_child(const struct node_table *t, const struct node *parent, const char *name);
 
 /* The node of an object, found or made, with one lookup more. (parent, name) leads to it from now

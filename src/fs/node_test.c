@@ -35,6 +35,34 @@ static struct node *root_of(struct node_table *t)
 	return node_get(t, NODE_ROOT);
 }
 
+static void note_name(void *arg, const struct node *parent, const char *name)
+{
+	char *text = arg;
+
+	sprintf(text + strlen(text), "%u%s ", parent->slot, name);
+}
+
+/* FIL-7: the walk passes every name, with the directory that has it. */
+static void fil_7_a_walk_passes_each_name(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *d = enter(t, root_of(t), "d", dir(10));
+	char text[64] = "", wanted[16];
+
+	enter(t, d, "one", file(11));
+	enter(t, d, "two", file(11));
+	enter(t, d, "gone", file(12));
+	node_remove_name(t, d, "gone");
+	node_each_name(t, note_name, text);
+	assert_int_equal(strlen(text), strlen("1d 2one 2two "));
+	assert_non_null(strstr(text, "1d "));
+	snprintf(wanted, sizeof(wanted), "%uone ", d->slot);
+	assert_non_null(strstr(text, wanted));
+	snprintf(wanted, sizeof(wanted), "%utwo ", d->slot);
+	assert_non_null(strstr(text, wanted));
+	node_table_free(t);
+}
+
 /* FIL-7: names of one inode share a node; a forgotten id is never another node's. */
 static void fil_7_a_node_is_an_inode_and_its_id_is_not_reused(void **state)
 {
@@ -257,6 +285,7 @@ static void fil_3_a_node_is_an_object_under_one_set_of_decisions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_7_a_walk_passes_each_name),
 		cmocka_unit_test(fil_7_a_node_is_an_inode_and_its_id_is_not_reused),
 		cmocka_unit_test(fil_7_numbers_of_several_devices_are_unique),
 		cmocka_unit_test(fil_7_a_reused_inode_number_is_another_node),

@@ -585,13 +585,16 @@ static void remember_opener(struct fs *fs, const struct fs_request *q, const str
 			    struct fs_reply *r)
 {
 	const bool made = q->opcode == FUSE_CREATE || q->opcode == FUSE_TMPFILE;
-	const struct fs_open_out *out =
-		(const void *)((const char *)r->out + (made ? sizeof(struct fuse_entry_out) : 0));
+	struct fs_open_out *out =
+		(void *)((char *)r->out + (made ? sizeof(struct fuse_entry_out) : 0));
 	const char *path = w->kind == FS_ACTOR_OWN ? "" : w->at.path;
 	struct fs_handle *h = handle_get(fs, out->fh);
 	struct watch_file *f = mem_alloc(sizeof(*f) + strlen(path) + 1);
 	struct stat st;
 
+	/* a listing shows agentsh hidden names, so that it is not kept for others */
+	if (q->opcode == FUSE_OPENDIR && w->kind == FS_ACTOR_OWN)
+		out->open_flags = 0;
 	f->size = w->size;
 	if ((w->need.flags & O_ACCMODE) != O_RDONLY && !(w->need.flags & O_TRUNC) &&
 	    fstat(h->fd, &st) == 0)

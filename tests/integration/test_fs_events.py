@@ -118,11 +118,6 @@ def test_ses_5_max_file_ops_ends_command_and_session(fuse_server):
     assert len(list(s.workspace.glob("f*"))) < 50
 
 
-def metric(server, name):
-    lines = server.get("/metrics").body.decode().splitlines()
-    return sum(int(line.rsplit(" ", 1)[1]) for line in lines if line.split(" ")[0] == name)
-
-
 def test_obs_1_metrics_count_file_operations(fuse_server):
     s = fuse_server.session()
     made = 'agentsh_file_operations_total{kind="dir_create",decision="allow"}'
@@ -132,15 +127,15 @@ def test_obs_1_metrics_count_file_operations(fuse_server):
         "agentsh_fuse_cache_hits_total",
     )
     s.script("mkdir a b c; ls a")
-    assert metric(fuse_server, made) == 3
-    before = {n: metric(fuse_server, n) for n in names}
+    assert harness.metric(fuse_server, made) == 3
+    before = {n: harness.metric(fuse_server, n) for n in names}
     assert all(before.values()), before
     s.script(
         "flock l sh -c 'flock l2 true'; mkdir a/b; ls a/b; perl -e 'for (1..9) { open F, \"<\", \"l\"; close F }'"
     )
-    assert all(metric(fuse_server, n) > before[n] for n in names)
-    assert metric(fuse_server, "agentsh_events_folded_total") > 0
-    assert metric(fuse_server, made) == 4
+    assert all(harness.metric(fuse_server, n) > before[n] for n in names)
+    assert harness.metric(fuse_server, "agentsh_events_folded_total") > 0
+    assert harness.metric(fuse_server, made) == 4
 
 
 def test_ses_4_two_commands_at_once_have_their_own(fuse_server):

@@ -303,3 +303,30 @@ def test_cfg_1_sandbox_fuse_io_uring(new_server):
         assert f" io_uring={word}" in next(
             line for line in server.log_text().splitlines() if f"session_id={s.id} async_read" in line
         )
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID])
+def test_fil_7_a_session_keeps_what_it_looks_at_again_and_sees_the_hosts_changes(new_server, uid):
+    """40 names: asking for each of them again would be 40 requests."""
+    server = new_server(uid=uid, config={**FUSE, "sandbox": {"fuse": {"entry_timeout": "1ms", "attr_timeout": "1ms"}}})
+    s = server.session()
+    (s.workspace / "d").mkdir()
+    for i in range(40):
+        (s.workspace / "d" / f"f{i}").write_text("first\n")
+        os.chown(s.workspace / "d" / f"f{i}", uid, uid)
+    os.chown(s.workspace / "d", uid, uid)
+
+    def requests():
+        s.script("ls d")
+        before = harness.metric(server, "agentsh_fuse_requests_total")
+        s.script("cd d; stat $(seq -f f%g 0 39) > /dev/null; cd ..")
+        return harness.metric(server, "agentsh_fuse_requests_total") - before
+
+    assert requests() > 40
+    wait_for(lambda: requests() < 40, "the names are kept")
+    (s.workspace / "d/f1").write_text("second\n")
+    (s.workspace / "d/f2").unlink()
+    (s.workspace / "d/f3").rename(s.workspace / "d/new")
+    wait_for(lambda: s.out("cat d/f1") == "second\n", "the new text")
+    wait_for(lambda: {"f2", "f3", "new"} & set(s.out("ls d").split()) == {"new"}, "the new names")
+    assert s.script("stat d/f2")["result"]["exit_code"] == 1

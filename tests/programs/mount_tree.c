@@ -2,7 +2,7 @@
 /* Serves a directory at another place by src/fs, until that place is unmounted or SIGTERM comes.
  *
  * usage: mount_tree [--as-caller] [--passthrough] [--io-uring] [--threads N]
- *                   [--ms ENTRY_AND_ATTR] [--also FLAG] [--never FLAG]
+ *                   [--ms ENTRY_AND_ATTR] [--keep MS] [--marks N] [--also FLAG] [--never FLAG]
  *                   [--policy FILE --events FILE [--blocked PATH] [--read-only PATH]
  *                    [--room FILE] [--trash DIRECTORY [--trash-bytes N]]]
  *                   DIRECTORY PLACE
@@ -40,12 +40,6 @@ static void handle_and_count(void *fs, const struct fs_request *q, struct fs_rep
 	if (q->opcode < 64)
 		atomic_fetch_add(&requests[q->opcode], 1);
 	fs_handle(fs, q, r);
-}
-
-static void on_term(int sig)
-{
-	(void)sig;
-	fs_transport_stop(transport);
 }
 
 /* ---- decisions and events ---- */
@@ -122,15 +116,22 @@ static int open_gate(const char *policy, const char *file, struct err *err)
 	return r;
 }
 
-static void *print_counts(void *arg)
+/* SIGUSR1 and SIGTERM. */
+static void *take_signals(void *arg)
 {
 	struct fs_counts c;
-	sigset_t usr1;
+	sigset_t set;
 	int sig;
 
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	while (sigwait(&usr1, &sig) == 0) {
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTERM);
+	while (sigwait(&set, &sig) == 0) {
+		if (sig == SIGTERM) {
+			fs_quiet(arg);
+			fs_transport_stop(transport);
+			break;
+		}
 		fs_counts(arg, &c);
 		printf("%zu nodes, %zu handles, %zu directories;", c.nodes, c.handles, c.open_dirs);
 		for (uint32_t i = 0; i < 64; i++)
@@ -157,8 +158,8 @@ static void make_admin_effective(bool on)
 
 static int serve(struct fs *fs, int mount, const char *place)
 {
-	sigset_t usr1;
-	pthread_t counter;
+	pthread_t signals;
+	sigset_t set;
 	int r;
 
 	if (syscall(SYS_move_mount, mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
@@ -166,18 +167,18 @@ static int serve(struct fs *fs, int mount, const char *place)
 		return 1;
 	}
 	close(mount);
-	signal(SIGTERM, on_term);
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &usr1, NULL);
-	pthread_create(&counter, NULL, print_counts, fs);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&signals, NULL, take_signals, fs);
 	printf("ready\n");
 	fflush(stdout);
 	make_admin_effective(false);
 	r = fs_transport_run(transport);
 	make_admin_effective(true);
-	pthread_cancel(counter);
-	pthread_join(counter, NULL);
+	pthread_cancel(signals);
+	pthread_join(signals, NULL);
 	umount2(place, MNT_DETACH);
 	if (r < 0)
 		fprintf(stderr, "mount_tree: %s\n", strerror(-r));
@@ -201,6 +202,8 @@ int main(int argc, char **argv)
 	static const struct option options[] = {{"as-caller", no_argument, NULL, 'c'},
 						{"threads", required_argument, NULL, 't'},
 						{"ms", required_argument, NULL, 'm'},
+						{"keep", required_argument, NULL, 'k'},
+						{"marks", required_argument, NULL, 'M'},
 						{"passthrough", no_argument, NULL, 'p'},
 						{"io-uring", no_argument, NULL, 'u'},
 						{"also", required_argument, NULL, 'a'},
@@ -213,7 +216,7 @@ int main(int argc, char **argv)
 						{"trash", required_argument, NULL, 'T'},
 						{"trash-bytes", required_argument, NULL, 'B'},
 						{0}};
-	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000};
+	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000, .kept_ms = FS_KEPT_MS};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
 	struct rlimit files;
 	struct err err = {0};
@@ -241,6 +244,10 @@ int main(int argc, char **argv)
 			ts.threads = (unsigned)atoi(optarg);
 		else if (option == 'm')
 			s.entry_ms = s.attr_ms = (unsigned)atoi(optarg);
+		else if (option == 'k')
+			s.kept_ms = (unsigned)atoi(optarg);
+		else if (option == 'M')
+			s.marks = (unsigned)atoi(optarg);
 		else if (option == 'P')
 			policy = optarg;
 		else if (option == 'e')
