@@ -227,7 +227,7 @@ static bool is_hidden(const struct policy *policy, const char *path)
 
 		end = strchrnul(end + 1, '/');
 		part = mem_strndup(path, (size_t)(end - path));
-		policy_decide_file(policy, part, &rules);
+		policy_decide_file(policy, part, false, &rules);
 		if (policy_file_set(policy, &rules) & POLICY_FILE_HIDDEN)
 			return true;
 	}
@@ -236,7 +236,8 @@ static bool is_hidden(const struct policy *policy, const char *path)
 
 /* What the file server cannot decide: a program is started by its descriptor, so that the kernel
  * looks up no directory, and of a script the interpreter is started with it, so that the kernel
- * does not open it to execute it. 0, an errno, or a denial. */
+ * does not open it to execute it. 0, an errno, or a denial. What the session itself made is not
+ * known here: rules with existing_only match. */
 static int decide_files(struct exec_initial *i, const struct image *im, struct err *err)
 {
 	const struct policy *policy = gate_policy(i->gate);
@@ -251,7 +252,7 @@ static int decide_files(struct exec_initial *i, const struct image *im, struct e
 			continue;
 		if (is_hidden(policy, path))
 			return ENOENT;
-		policy_decide_file(policy, path, &rules);
+		policy_decide_file(policy, path, false, &rules);
 		set = policy_file_set(policy, &rules);
 		if ((set & needs) == 0 || k + 1 == im->canonical.n)
 			continue;

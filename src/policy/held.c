@@ -98,7 +98,8 @@ static uint32_t left_by_earlier(const struct target *t, uint32_t rule, const cha
 	for (uint32_t i = 0; i < rule && ops != 0; i++) {
 		const struct snapshot_rule *r = snapshot_rule(t->p, OP_FILE, i);
 
-		if ((r->bits & ops) != 0 && takes(t, r, rest))
+		/* a rule for what existed leaves names that the session made (args_whole) */
+		if ((r->bits & ops) != 0 && !r->args_whole && takes(t, r, rest))
 			ops &= ~r->bits;
 	}
 	return ops;

@@ -205,6 +205,8 @@ static void write_policy(struct buf *out)
 				 op_file_name((enum op_file)(OP_FILES / 2 + dice(OP_FILES / 2))));
 		if (decision[0] == 'd' && dice(6) == 0)
 			buf_adds(out, ", final: true");
+		if (decision[0] == 'd' && dice(4) == 0)
+			buf_adds(out, ", existing_only: true");
 		buf_adds(out, "}\n");
 	}
 }
@@ -226,16 +228,17 @@ static uint64_t search(const struct policy *p, const struct file_view *v, char *
 {
 	const uint32_t rules = (uint32_t)policy_rules(p, OP_FILE);
 	const size_t len = strlen(path);
-	struct file_rules found;
 	uint64_t lacking = 0;
 
-	policy_decide_file(p, len > 0 ? path : "/", &found);
-	for (unsigned op = 0; op < OP_FILES; op++) {
+	for (unsigned i = 0; i < 2 * OP_FILES; i++) {
+		const enum op_file op = (enum op_file)(i / 2);
+		struct file_rules found;
 		struct verdict verdict;
 
-		policy_file_verdict(p, &found, (enum op_file)op, &verdict);
+		policy_decide_file(p, len > 0 ? path : "/", i % 2 != 0, &found);
+		policy_file_verdict(p, &found, op, &verdict);
 		if (!verdict_allows(&verdict) &&
-		    file_view_holder(v, (enum op_file)op, len > 0 ? path : "/") == HOLDER_NOTHING)
+		    file_view_holder(v, op, len > 0 ? path : "/") == HOLDER_NOTHING)
 			lacking |= UINT64_C(1) << (found.rule[op] < rules ? found.rule[op] : rules);
 	}
 	for (size_t i = 0; depth > 0 && i < ARRAY_LEN(parts); i++) {
