@@ -20,7 +20,7 @@ static const struct {
 	[PLACE_WRITABLE] = {FILE_OPS, false},
 	[PLACE_READ_ONLY] = {LOOK | FILE_OP(execute), false},
 	[PLACE_DEVICE] = {FILE_OP(read) | FILE_OP(write) | FILE_OP(open) | FILE_OP(stat), true},
-	[PLACE_TERMINALS] = {LOOK | FILE_OP(write) | FREE, false},
+	[PLACE_TERMINALS] = {LOOK | FILE_OP(write) | FILE_OP(chmod) | FILE_OP(chown), false},
 	[PLACE_PROC] = {LOOK | FILE_OP(write), false},
 	[PLACE_DIRECTORY] = {FILE_OP(stat) | FILE_OP(list), true},
 	[PLACE_LINK] = {FILE_OP(stat) | FILE_OP(read), true},
