@@ -258,7 +258,7 @@ static int decide_files(struct exec_initial *i, const struct image *im, struct e
 			continue;
 		policy_file_verdict(policy, &rules,
 				    set & 1U << OP_FILE_execute ? OP_FILE_execute : OP_FILE_open,
-				    &i->k.verdict);
+				    false, &i->k.verdict);
 		return deny(i, err);
 	}
 	return 0;

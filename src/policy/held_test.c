@@ -236,7 +236,7 @@ static uint64_t search(const struct policy *p, const struct file_view *v, char *
 		struct verdict verdict;
 
 		policy_decide_file(p, len > 0 ? path : "/", i % 2 != 0, &found);
-		policy_file_verdict(p, &found, op, &verdict);
+		policy_file_verdict(p, &found, op, false, &verdict);
 		if (!verdict_allows(&verdict) &&
 		    file_view_holder(v, op, len > 0 ? path : "/") == HOLDER_NOTHING)
 			lacking |= UINT64_C(1) << (found.rule[op] < rules ? found.rule[op] : rules);
