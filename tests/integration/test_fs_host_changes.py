@@ -118,7 +118,10 @@ CHANGES = {
     "grown": (lambda b: (b / "d/a").write_text("longer text"), lambda: os.stat("d/a").st_size == 11),
     "cut": (lambda b: os.truncate(b / "d/a", 2), lambda: os.stat("d/a").st_size == 2),
     "mode": (lambda b: (b / "d/a").chmod(0o640), lambda: stat.S_IMODE(os.stat("d/a").st_mode) == 0o640),
-    "mode of a directory": (lambda b: (b / "d/e").chmod(0o700), lambda: stat.S_IMODE(os.stat("d/e").st_mode) == 0o700),
+    "mode of a directory": (
+        lambda b: (b / "d/e").chmod(0o700),
+        lambda: stat.S_IMODE(os.stat("d/e").st_mode) == 0o700,
+    ),
     "times": (lambda b: os.utime(b / "d/a", (1, 1)), lambda: os.stat("d/a").st_mtime == 1),
     "one more link": (lambda b: os.link(b / "d/a", b / "other/alias"), lambda: os.stat("d/a").st_nlink == 2),
     "by another link": (change_by_link, lambda: Path("d/a").read_text() == "by another name"),
@@ -173,7 +176,9 @@ def test_fil_7_lost_events_are_a_change_of_everything(tree):
     tree.server.send_signal(signal.SIGCONT)
     seen(
         tree,
-        lambda: "new" in os.listdir("d") and not os.path.lexists("d/b") and Path("d/a").read_text().startswith("behind"),
+        lambda: "new" in os.listdir("d")
+        and not os.path.lexists("d/b")
+        and Path("d/a").read_text().startswith("behind"),
         "the last change",
     )
     keep(tree)
@@ -192,7 +197,9 @@ def test_fil_7_marks_are_bounded(serve):
         (tree.back / f"d{i}/f0").write_text("second")
         (tree.back / f"d{i}/f1").unlink()
     check = [f"d{i}" for i in range(4)]
-    seen(tree, lambda: all(Path(d, "f0").read_text() == "second" and not Path(d, "f1").exists() for d in check), "all")
+    seen(
+        tree, lambda: all(Path(d, "f0").read_text() == "second" and not Path(d, "f1").exists() for d in check), "all"
+    )
 
 
 def test_fil_7_a_listing_that_is_kept_has_no_hidden_name(tmp_path):

@@ -308,7 +308,9 @@ def test_cfg_1_sandbox_fuse_io_uring(new_server):
 @pytest.mark.parametrize("uid", [0, harness.USER_UID])
 def test_fil_7_a_session_keeps_what_it_looks_at_again_and_sees_the_hosts_changes(new_server, uid):
     """40 names: asking for each of them again would be 40 requests."""
-    server = new_server(uid=uid, config={**FUSE, "sandbox": {"fuse": {"entry_timeout": "1ms", "attr_timeout": "1ms"}}})
+    server = new_server(
+        uid=uid, config={**FUSE, "sandbox": {"fuse": {"entry_timeout": "1ms", "attr_timeout": "1ms"}}}
+    )
     s = server.session()
     (s.workspace / "d").mkdir()
     for i in range(40):
