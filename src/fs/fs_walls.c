@@ -73,9 +73,11 @@ static int missing(const struct sandbox_plan *plan, enum wall wall, struct err *
 
 static int enter_landlock(const struct sandbox_plan *plan, int tree, int trash, struct err *err)
 {
-	/* /proc has the actors, and the names of open files by which they are opened again. */
+	/* /proc has the actors, and the names of open files by which they are opened again. When a
+	 * session executes a file that is passed through, the kernel opens it with the rights of
+	 * this process, which itself has no call to execute anything. */
 	const struct landlock_rule rules[] = {
-		{tree, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC},
+		{tree, NULL, LANDLOCK_TREE, LANDLOCK_ALL},
 		{AT_FDCWD, "/proc", LANDLOCK_TREE, LANDLOCK_READ, .may_lack = true},
 		{trash, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC},
 	};

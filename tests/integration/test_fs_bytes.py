@@ -186,6 +186,12 @@ def test_fil_7_large_files_are_passed_through(by_bpf):
     assert (s.workspace / "copy").stat().st_size == 64 << 20
 
 
+def test_fil_7_a_large_program_of_the_workspace_runs(by_bpf):
+    s = by_bpf.session()
+    r = s.exec(script="cp /usr/bin/python3 p && ./p -c 'print(6 * 7)' && exec ./p -c 'print(7 * 7)'")["result"]
+    assert (r["stdout"], r["stderr"], r["exit_code"]) == ("42\n49\n", "", 0)
+
+
 def test_fil_3_names_with_other_decisions_are_passed_through(new_server):
     """Two nodes of one inode: what is written by one name is read by the other at once."""
     if os.geteuid() != 0 or os.environ.get("AGENTSH_TEST_BPF") == "off":
