@@ -137,7 +137,9 @@ enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
 	struct target t = {.p = p, .view = view};
 	bool held = false, open = false;
 
-	if (policy_permits(p, r->decision))
+	/* what is done instead of a deletion needs the file server as well */
+	if (policy_permits(p, r->decision) && r->decision != DECISION_soft_delete &&
+	    r->decision != DECISION_redirect)
 		return POLICY_HELD;
 	for (size_t i = 0; i < view->n; i++) {
 		uint32_t ops = 0;

@@ -48,6 +48,11 @@ static void fil_3_a_rule_is_held_where_something_refuses_its_operations(void **s
 		 ""},
 		{"{name: a, paths: ['/workspace/x/**'], decision: log}", POLICY_HELD, POLICY_HELD,
 		 ""},
+		{"{name: a, paths: ['/workspace/x/**'], operations: [delete], decision: "
+		 "soft_delete}",
+		 POLICY_HELD, POLICY_NOT_HELD, ""},
+		{"{name: a, paths: ['/tmp/x'], operations: [delete], decision: soft_delete}",
+		 POLICY_NOT_HELD, POLICY_NOT_HELD, "/tmp"},
 		/* by the real path of the workspace */
 		{"{name: a, paths: ['/home/me/p/x'], decision: deny}", POLICY_HELD, POLICY_NOT_HELD,
 		 ""},
