@@ -62,10 +62,10 @@ static void record(struct commands *cs, struct event *e)
 	e->time_us = (uint64_t)clock_wall_us(cs->clock);
 	e->session_id = event_lend(cs->session_id);
 	e->agent_id = cs->settings->agent_id;
-	if (r != NULL) {
+	if (r != NULL && e->command_id == NULL)
 		e->command_id = r->ask.command_id;
+	if (r != NULL && strcmp(e->command_id, r->ask.command_id) == 0)
 		e->request_id = r->ask.request_id;
-	}
 	recorder_event(cs->recorder, e, NULL, NULL);
 }
 
@@ -154,25 +154,57 @@ void limits_before(struct commands *cs)
 		limits_look(cs);
 }
 
-void limits_reached(struct run *r, const struct process_limit *m)
+static void end_for(struct run *r, char *limit)
 {
-	struct event e = {.count = 1,
-			  .command_id = r->ask.command_id,
-			  .request_id = r->ask.request_id,
-			  .reason = event_lend("the session has had as many as it may have"),
-			  .limit = event_lend(wall_name(WALL_file_rules)),
-			  .counter = m->limit,
-			  .value = m->value};
-
-	if (r->limit != NULL)
-		return;
-	r->limit = mem_printf("the session has had its %" PRIu64 " operations (limits.%s)",
-			      m->value, m->limit);
-	record(r->cs, &e);
+	r->limit = limit;
 	if (r->phase == RUN_RUNNING)
 		run_begin_kill(r, WHY_LIMIT);
 	else
 		run_kill(r, &(struct warden_kill){.signal = SIGKILL});
+}
+
+/* Limits that another process counts. */
+static const struct reached_row {
+	const char *name;
+	enum wall wall;
+	const char *reason;
+	const char *did, *what; /* of the result's error, before and behind the limit's value */
+	bool ends;		/* the command; else its own calls fail */
+} reached[] = {
+	{"max_file_ops", WALL_file_rules, "the session has had as many as it may have", "had",
+	 "operations (limits.max_file_ops)", true},
+	{"max_disk_mb", WALL_disk_limit, "the session has added as much as it may to the workspace",
+	 "added",
+	 "MB to the workspace; remove files that it has made, or ask for more "
+	 "(resource_limits.max_disk_mb)",
+	 false},
+};
+
+void limits_reached(struct commands *cs, const struct process_limit *m)
+{
+	struct result *kept = results_find(&cs->results, m->command_id);
+	struct run *r = run_find(cs, m->command_id);
+	const struct reached_row *row = reached;
+	struct event e = {.count = 1, .command_id = m->command_id, .value = m->value};
+	cleanup_free char *message = NULL;
+
+	while (row < reached + ARRAY_LEN(reached) && strcmp(row->name, m->limit) != 0)
+		row++;
+	if (row == reached + ARRAY_LEN(reached) || (r == NULL && kept == NULL) ||
+	    (r != NULL && (r->limit != NULL || r->tree_full != NULL)))
+		return;
+	e.reason = event_lend(row->reason);
+	e.limit = event_lend(wall_name(row->wall));
+	e.counter = event_lend(row->name);
+	record(cs, &e);
+	message =
+		mem_printf("the session has %s its %" PRIu64 " %s", row->did, m->value, row->what);
+	if (row->ends && r != NULL)
+		end_for(r, take(message));
+	else if (kept != NULL)
+		result_limited(kept, message);
+	else
+		r->tree_full = take(message);
 }
 
 char *limits_met(const struct run *r)
@@ -191,6 +223,8 @@ char *limits_met(const struct run *r)
 		return mem_printf("the session has reached its limit of processes, and %" PRIu64
 				  " fork%s failed",
 				  forks, forks == 1 ? "" : "s");
+	if (r->tree_full != NULL && (!r->exited || r->end.status != 0))
+		return mem_strdup(r->tree_full);
 	if (r->scratch_full && (!r->exited || r->end.status != 0))
 		return mem_printf("the session's scratch space (/tmp, /var/tmp, /dev/shm and home) "
 				  "is full: less than 1 %% of %" PRIu64

@@ -49,8 +49,9 @@ void limits_changed(struct commands *cs, const struct wall_report *walls);
 void limits_look(struct commands *cs);
 /* The same before a command, unless nothing ran since the end of the last one. */
 void limits_before(struct commands *cs);
-/* The command has reached a limit that another process of the session counts; it is ended. */
-void limits_reached(struct run *r, const struct process_limit *m);
+/* A command has met a limit that another process of the session counts. It is ended, or the limit
+ * is the reason if it fails. */
+void limits_reached(struct commands *cs, const struct process_limit *m);
 /* A command is not brief: its use of resources is counted from now on, where there is a cgroup. */
 void limits_begin(struct run *r);
 /* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are sums over waited-for

@@ -67,6 +67,15 @@ void result_settled(struct result *r, struct process_settled *m)
 	update(r);
 }
 
+void result_limited(struct result *r, const char *message)
+{
+	if (r->unsettled == 0 || r->refusal != NULL || r->msg.error_code != NULL ||
+	    r->msg.exit_code == 0)
+		return;
+	r->msg.error_code = mem_strdup(err_row(E_RESOURCE_LIMIT)->name);
+	r->msg.error_message = mem_strdup(message);
+}
+
 bool results_unsettled(const struct results *rs)
 {
 	const struct result *r;

@@ -34,6 +34,8 @@ struct result *results_add(struct results *rs, struct warden_result *msg);
 void result_recorded(struct result *r, uint64_t ring_end);
 /* One process has confirmed; m is taken. */
 void result_settled(struct result *r, struct process_settled *m);
+/* A process reports that the command met a limit: it is the reason if the command failed. */
+void result_limited(struct result *r, const char *message);
 bool results_unsettled(const struct results *rs); /* some wait for processes */
 void results_settle_all(struct results *rs);	  /* no process is waited for any longer */
 struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */

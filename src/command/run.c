@@ -53,6 +53,7 @@ static void free_run(struct commands *cs, struct run *r)
 	free(r->missing);
 	free(r->privileged);
 	free(r->limit);
+	free(r->tree_full);
 	free(r->line);
 	free(r->cwd);
 	free(r);

@@ -78,6 +78,7 @@ struct run {
 	struct limits_use use;	       /* once it is seen not to be brief */
 	bool scratch_full;	       /* was seen while it ran */
 	char *limit;		       /* that it reached, for people; NULL: none */
+	char *tree_full;	       /* the same of one by which its calls fail */
 	struct output out[2];
 	struct input in;
 	struct captured captured;

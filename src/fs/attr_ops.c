@@ -133,10 +133,13 @@ int op_statfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fuse_statfs_out *out = reply_room(r, sizeof(*out));
 	cleanup_fd int fd = backing_open(fs, q->node, O_PATH | O_NOFOLLOW);
+	const uint64_t left = space_left(fs->space);
 	struct statvfs v;
 
 	if (fstatvfs(fd >= 0 ? fd : fs->backing.root, &v) < 0)
 		return -errno;
+	if (v.f_frsize > 0 && v.f_bavail > left / v.f_frsize)
+		v.f_bavail = left / v.f_frsize;
 	out->st = (struct fuse_kstatfs){.blocks = v.f_blocks,
 					.bfree = v.f_bfree,
 					.bavail = v.f_bavail,

@@ -162,6 +162,22 @@ static void use_entry(struct backing *b, uint16_t i, struct backing_dir *out)
 	*out = (struct backing_dir){.fd = b->dir[i].fd, .entry = i};
 }
 
+/* An open file that has lost its name: its entry and its handles are all that is left of it. */
+static bool is_removed_file(struct fs *fs, const struct open_dir *d)
+{
+	const struct node *n = node_get(fs->nodes, d->node);
+
+	return n != NULL && n->handles != NULL && n->names == NULL;
+}
+
+static void close_kept(struct fs *fs, int fd)
+{
+	if (fd < 0)
+		return;
+	space_closing(fs, fd);
+	close(fd);
+}
+
 /* An entry for one more directory; 0: all are in use. *old: a descriptor to close, or -1. */
 static uint16_t free_entry(struct fs *fs, int *old)
 {
@@ -172,7 +188,7 @@ static uint16_t free_entry(struct fs *fs, int *old)
 	*old = -1;
 	if (b->count < b->room)
 		return ++b->count;
-	while (i != 0 && b->dir[i].users > 0)
+	while (i != 0 && (b->dir[i].users > 0 || is_removed_file(fs, &b->dir[i])))
 		i = b->dir[i].newer;
 	if (i == 0)
 		return 0;
@@ -215,13 +231,14 @@ void backing_close_forgotten(struct fs *fs)
 	fs->backing.nclosing = 0;
 	pthread_mutex_unlock(&fs->lock);
 	while (n > 0)
-		close(fd[--n]);
+		close_kept(fs, fd[--n]);
 	free(fd);
 }
 
 /* Takes the descriptor. */
 static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *out)
 {
+	cleanup_fd int extra = -1;
 	struct node *n;
 	int old = -1;
 
@@ -229,7 +246,7 @@ static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *o
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
 	if (n != NULL && n->open_dir != 0) { /* another thread was faster */
-		old = fd;
+		extra = fd;
 		use_entry(&fs->backing, n->open_dir, out);
 	} else if (n != NULL) {
 		const uint16_t i = free_entry(fs, &old);
@@ -242,7 +259,7 @@ static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *o
 		}
 	}
 	pthread_mutex_unlock(&fs->lock);
-	mem_cleanup_fd(&old);
+	close_kept(fs, old);
 }
 
 /* Closes up to so many directories that are not in use; their entries stay, for the next ones. */
@@ -256,7 +273,7 @@ static bool close_some(struct fs *fs)
 	for (uint16_t i = b->dir[0].newer; i != 0 && n < ARRAY_LEN(fd); i = b->dir[i].newer) {
 		struct node *owner = node_get(fs->nodes, b->dir[i].node);
 
-		if (b->dir[i].users > 0 || b->dir[i].fd < 0)
+		if (b->dir[i].users > 0 || b->dir[i].fd < 0 || is_removed_file(fs, &b->dir[i]))
 			continue;
 		if (owner != NULL)
 			owner->open_dir = 0;
@@ -266,7 +283,7 @@ static bool close_some(struct fs *fs)
 	}
 	pthread_mutex_unlock(&fs->lock);
 	for (unsigned i = 0; i < n; i++)
-		close(fd[i]);
+		close_kept(fs, fd[i]);
 	return n > 0;
 }
 
@@ -281,7 +298,7 @@ void backing_put_dir(struct fs *fs, struct backing_dir *d)
 		close(d->fd);
 	} else if (d->entry != 0) {
 		struct open_dir *o = &fs->backing.dir[d->entry];
-		cleanup_fd int gone = -1;
+		int gone = -1;
 
 		pthread_mutex_lock(&fs->lock);
 		if (--o->users == 0 && o->node == 0) {
@@ -289,6 +306,7 @@ void backing_put_dir(struct fs *fs, struct backing_dir *d)
 			o->fd = -1;
 		}
 		pthread_mutex_unlock(&fs->lock);
+		close_kept(fs, gone);
 	}
 	d->fd = -1;
 	d->entry = 0;

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-/* A worker copies this much at most before it answers; the caller asks for the rest. */
-#define COPY_MAX (16U << 20)
 #define OPEN_FOR_EXEC 0x20U /* the kernel's FMODE_EXEC: the open of an execve */
 
 /* O_APPEND is a flag of each write, because the kernel may write pages of a mapping through any
@@ -214,7 +212,7 @@ int op_copy_file_range(struct fs *fs, const struct fs_request *q, struct fs_repl
 		return -EBADF;
 	caller_drop_fsetid(fs, kill);
 	n = copy_file_range(from->fd, &off_in, to->fd, &off_out,
-			    in->len < COPY_MAX ? in->len : COPY_MAX, 0);
+			    in->len < FS_COPY_MAX ? in->len : FS_COPY_MAX, 0);
 	result = n < 0 ? -errno : 0;
 	caller_keep_fsetid(fs, kill);
 	if (result < 0)

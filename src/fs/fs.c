@@ -163,16 +163,22 @@ int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct stat
 	return r;
 }
 
+static int run_operation(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	fs_op_fn *run = operations[q->opcode];
+
+	return space_limited(fs->space) ? space_run(fs, q, r, run) : run(fs, q, r);
+}
+
 void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
-	fs_op_fn *run = q->opcode < ARRAY_LEN(operations) ? operations[q->opcode] : NULL;
 	int result;
 
-	if (run == NULL) {
+	if (q->opcode >= ARRAY_LEN(operations) || operations[q->opcode] == NULL) {
 		r->error = q->opcode == FUSE_IOCTL ? ENOTTY : ENOSYS;
 		return;
 	}
-	result = fs->watch != NULL ? watch_run(fs, q, r, run) : run(fs, q, r);
+	result = fs->watch != NULL ? watch_run(fs, q, r, run_operation) : run_operation(fs, q, r);
 	if (result == FS_MUST_WAIT) {
 		r->parked = slow_call_start(fs, q);
 		result = r->parked ? 0 : q->opcode == FUSE_SETLKW ? -ENOLCK : -EAGAIN;
@@ -246,6 +252,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	node_on_gone(fs->nodes, backing_gone, fs);
 	fs->locks = locks_new();
 	fs->slow = slow_calls_new();
+	fs->space = space_new();
 	if (s->watch != NULL)
 		fs->watch = watch_new(fs, s->watch);
 	if (s->kept_ms > 0 && s->entry_ms > 0 && s->attr_ms > 0)
@@ -270,6 +277,13 @@ void fs_quiet(struct fs *fs)
 {
 	if (fs != NULL)
 		host_changes_stop(fs);
+}
+
+void fs_limit_added(struct fs *fs, uint64_t bytes)
+{
+	if (bytes > 0)
+		fs->passthrough = false;
+	space_limit(fs->space, bytes);
 }
 
 void fs_counts(struct fs *fs, struct fs_counts *out)
@@ -302,6 +316,7 @@ void fs_free(struct fs *fs)
 	backing_done(&fs->backing);
 	node_table_free(fs->nodes);
 	host_changes_free(fs->changes);
+	space_free(fs->space);
 	pthread_mutex_destroy(&fs->lock);
 	fs_watch_free(fs->watch);
 	free(fs);

@@ -58,6 +58,10 @@ void fs_quiet(struct fs *fs);
  * the transport is freed. NULL is fine. */
 void fs_free(struct fs *fs);
 
+/* What the session may add to the tree, in bytes on the disk; 0: no limit. It is counted from the
+ * first limit on. The kernel then reads and writes no file by itself. Any thread. */
+void fs_limit_added(struct fs *fs, uint64_t bytes);
+
 /* Adds the paths of files beside a missing one that have similar names and may be known by a
  * command; only a few. path: canonical. */
 void fs_similar(struct fs *fs, const char *path, struct strv *out);

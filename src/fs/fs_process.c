@@ -146,11 +146,11 @@ static void ask_warden(struct file_server *s, bool can)
 	}
 }
 
-static void on_closed(void *arg)
+static void on_news(void *arg)
 {
 	const struct file_server *s = arg;
 
-	fs_session_closed(s->session);
+	fs_session_news(s->session);
 }
 
 /* init does not mount over paths of the workspace: see inside_covers. */
@@ -299,7 +299,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.has_room = has_room;
 	s->session = fs_session_new(p);
 	s->watch.tally = fs_session_tally(s->session);
-	s->watch.closed = on_closed;
+	s->watch.news = on_news;
 	s->watch.asker = &p->asker;
 	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
@@ -336,6 +336,7 @@ static void settings(struct process_self *p, const struct process_settings *m)
 {
 	const struct file_server *s = p->program;
 
+	fs_limit_added(s->fs, m->max_disk_mb << 20);
 	fs_session_settings(s->session, m);
 	if (s->trash != NULL)
 		trash_limit(s->trash, m->trash_max_bytes, (int64_t)m->trash_max_age_ms * 1000);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #define SETTLE_MS 50 /* a result waits so long for RELEASE, which the kernel sends late */
-#define LIMIT_NAME "max_file_ops"
 
 /* A command of which the result waits. */
 struct ending {
@@ -20,6 +19,7 @@ struct ending {
 struct fs_session {
 	struct process_self *p;
 	struct tally *tally;
+	uint64_t max_disk_mb;
 	atomic_uint late;    /* events that wait for their actor */
 	atomic_bool awaited; /* the loop waits for files to be closed */
 	/* the loop's */
@@ -38,12 +38,12 @@ void fs_session_settled(struct fs_session *s, const struct gate_case *k,
 {
 	tally_settled(s->tally, k, r);
 	atomic_fetch_sub(&s->late, 1);
-	fs_session_closed(s);
+	fs_session_news(s);
 }
 
-void fs_session_closed(struct fs_session *s)
+void fs_session_news(struct fs_session *s)
 {
-	if (atomic_load(&s->awaited))
+	if (atomic_load(&s->awaited) || tally_has_over(s->tally))
 		process_wake(s->p);
 }
 
@@ -85,10 +85,28 @@ static void look_at_endings(void *arg)
 	atomic_store(&s->awaited, false);
 }
 
+/* Before a result: the warden then knows why its command failed. */
+static void tell_limits(struct fs_session *s)
+{
+	char command_id[ID_MAX + 1];
+	enum tally_limit limit;
+
+	while (tally_next_over(s->tally, command_id, &limit)) {
+		const bool disk = limit == TALLY_max_disk_mb;
+
+		process_tell_limit(
+			s->p, &(struct process_limit){
+				      .command_id = command_id,
+				      .limit = (char *)(disk ? "max_disk_mb" : "max_file_ops"),
+				      .value = disk ? s->max_disk_mb : tally_operations(s->tally)});
+	}
+}
+
 void fs_session_settle(struct fs_session *s, struct fs *fs, const char *command_id)
 {
 	struct ending *e = mem_new(struct ending);
 
+	tell_limits(s);
 	s->fs = fs;
 	e->until_us = clock_mono_us(&clock_system) + SETTLE_MS * 1000;
 	snprintf(e->command_id, sizeof(e->command_id), "%s", command_id);
@@ -98,19 +116,14 @@ void fs_session_settle(struct fs_session *s, struct fs *fs, const char *command_
 
 void fs_session_woken(struct fs_session *s)
 {
-	char command_id[ID_MAX + 1];
-
-	while (tally_next_over(s->tally, command_id))
-		process_tell_limit(s->p,
-				   &(struct process_limit){.command_id = command_id,
-							   .limit = (char *)LIMIT_NAME,
-							   .value = tally_operations(s->tally)});
+	tell_limits(s);
 	look_at_endings(s);
 }
 
 void fs_session_settings(struct fs_session *s, const struct process_settings *settings)
 {
 	tally_limit(s->tally, settings->max_file_ops);
+	s->max_disk_mb = settings->max_disk_mb;
 }
 
 /* ---- the session ---- */

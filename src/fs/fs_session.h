@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fs/fs_session.h - the end of commands and the limit of operations, as the file server sees them.
- * Process agentsh-fs. */
+/* fs/fs_session.h - the end of commands and the limits that they meet, as the file server sees
+ * them. Process agentsh-fs. */
 #pragma once
 #include "fs/fs.h"
 #include "process/process_self.h"
@@ -13,11 +13,11 @@ void fs_session_free(struct fs_session *s); /* after the worker threads have end
 struct tally *fs_session_tally(struct fs_session *s); /* for fs_watch_setup; borrowed */
 
 /* Any thread. An event waits for its actor; it does not any more, and is settled; a file was
- * closed. */
+ * closed, or a command has met a limit. */
 void fs_session_late(struct fs_session *s);
 void fs_session_settled(struct fs_session *s, const struct gate_case *k,
 			const struct gate_report *r);
-void fs_session_closed(struct fs_session *s);
+void fs_session_news(struct fs_session *s);
 
 /* Functions of struct process_program, on the loop. */
 void fs_session_woken(struct fs_session *s);

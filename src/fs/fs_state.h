@@ -9,6 +9,7 @@
 #include "fs/byte_slots.h"
 #include "fs/fs.h"
 #include "fs/node.h"
+#include "fs/space.h"
 #include "gate/gate.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,6 +46,7 @@ struct fs {
 	size_t handles, handle_room, handle_hint;
 	struct lock_table *locks;
 	struct slow_calls *slow;
+	struct space *space;
 	struct fs_watch *watch;	      /* NULL: nothing is decided and recorded */
 	struct host_changes *changes; /* NULL: nothing is kept longer than configured */
 	atomic_uint disk_workers;     /* in operations of slow_call_is_disk */
@@ -77,6 +79,25 @@ int fs_backing_flags(const struct fs *fs, uint32_t flags); /* of open, for the b
 int fs_wait_flag(const struct fs_request *q); /* O_NONBLOCK where a worker must not wait */
 /* The only thread that serves the clients of a CPU: it must not wait for a disk. */
 bool fs_is_queue_thread(const struct fs *fs, const struct fs_request *q);
+
+/* A worker copies this much at most before it answers; the caller asks for the rest. */
+#define FS_COPY_MAX (16U << 20)
+
+/* ---- what the session adds, where that has a limit: space_ops.c ---- */
+
+/* Runs the operation, or answers ENOSPC. */
+int space_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run);
+/* An object whose name is removed. */
+struct space_removal {
+	struct statx st;
+	uint64_t node; /* 0: the table does not have it */
+	bool known, twin;
+};
+void space_removing(struct fs *fs, int dir, uint64_t parent, const char *name,
+		    struct space_removal *out);			  /* before */
+void space_removed(struct fs *fs, const struct space_removal *r); /* the name is gone */
+/* A descriptor is about to be closed; nothing else holds the object for the kernel. */
+void space_closing(struct fs *fs, int fd);
 
 /* ---- handles ---- */
 
@@ -121,6 +142,8 @@ bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct ga
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
 const char *watch_root(const struct fs *fs); /* "/workspace" */
 struct gate *watch_gate(const struct fs *fs);
+/* The session may not add what the request would add. h: the open file, or NULL. */
+void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handle *h);
 
 /* ---- whose credentials: caller.c ---- */
 

@@ -118,8 +118,8 @@ struct fs_handle *handle_get(struct fs *fs, uint64_t fh)
 int handle_release(struct fs *fs, uint64_t fh)
 {
 	struct fs_handle *h = handle_get(fs, fh), **at;
+	bool raised, last;
 	int unused_id;
-	bool raised;
 
 	if (h == NULL)
 		return -EBADF;
@@ -129,12 +129,15 @@ int handle_release(struct fs *fs, uint64_t fh)
 		at = &(*at)->next;
 	*at = h->next;
 	unused_id = h->node->handles == NULL ? h->backing_id : 0;
+	last = h->node->handles == NULL && h->node->open_dir == 0;
 	node_settle(fs->nodes, h->node);
 	fs->handle[fh - 1] = NULL;
 	fs->handles--;
 	if (fs->handle_hint > fh - 1)
 		fs->handle_hint = fh - 1;
 	pthread_mutex_unlock(&fs->lock);
+	if (last)
+		space_closing(fs, h->fd);
 	close(h->fd);
 	if (unused_id > 0) {
 		raised = caller_set_effective(CAP_SYS_ADMIN, true);

@@ -270,13 +270,17 @@ static void forget_name(struct fs *fs, const struct fs_request *q, int result)
 
 static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
 {
+	struct space_removal gone;
 	struct backing_dir dir;
 	int result = backing_get_dir(fs, q->node, &dir);
 
 	if (result < 0)
 		return result;
 	backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
+	space_removing(fs, dir.fd, q->node, q->name[0], &gone);
 	result = unlinkat(dir.fd, q->name[0], flags) < 0 ? -errno : 0;
+	if (result == 0)
+		space_removed(fs, &gone);
 	backing_put_dir(fs, &dir);
 	forget_name(fs, q, result);
 	return result;
@@ -332,6 +336,8 @@ int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victi
 
 static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_parent, unsigned flags)
 {
+	const bool replaces = !(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE));
+	struct space_removal gone = {0};
 	struct backing_dir from, to;
 	struct node *a, *b;
 	int result = backing_get_dir(fs, q->node, &from);
@@ -343,8 +349,10 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		backing_put_dir(fs, &from);
 		return result;
 	}
-	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
+	if (replaces) {
 		backing_keep_removed(fs, to.fd, new_parent, q->name[1]);
+		space_removing(fs, to.fd, new_parent, q->name[1], &gone);
+	}
 	backing_rename_begin(fs);
 	result = renameat2(from.fd, q->name[0], to.fd, q->name[1], flags) < 0 ? -errno : 0;
 	pthread_mutex_lock(&fs->lock);
@@ -354,6 +362,8 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		node_rename(fs->nodes, a, q->name[0], b, q->name[1], flags & RENAME_EXCHANGE);
 	backing_rename_end(fs);
 	pthread_mutex_unlock(&fs->lock);
+	if (result == 0)
+		space_removed(fs, &gone);
 	backing_put_dir(fs, &from);
 	backing_put_dir(fs, &to);
 	return result;

@@ -773,8 +773,8 @@ static int release(struct fs *fs, const struct fs_request *q, struct fs_reply *r
 		settle_file(fs, f, &end);
 	if (f != NULL && fs->watch->setup.tally != NULL)
 		tally_closed(fs->watch->setup.tally, &f->actor);
-	if (f != NULL && fs->watch->setup.closed != NULL)
-		fs->watch->setup.closed(fs->watch->setup.arg);
+	if (f != NULL && fs->watch->setup.news != NULL)
+		fs->watch->setup.news(fs->watch->setup.arg);
 	free(f);
 	return result;
 }
@@ -813,6 +813,22 @@ static int count_copied(struct fs *fs, const struct fs_request *q, struct fs_rep
 	if (result == 0 && to->file != NULL)
 		to->file->written += n;
 	return result;
+}
+
+/* Pages of a mapping are written by the kernel, for the one who opened the file. */
+void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handle *h)
+{
+	const struct fs_watch_setup *s = &fs->watch->setup;
+	struct actor actor;
+
+	if (s->tally == NULL)
+		return;
+	if (s->actor(s->arg, (uint32_t)q->pid, &actor) != FS_ACTOR_COMMAND && h != NULL &&
+	    h->file != NULL)
+		actor = h->file->actor;
+	tally_over(s->tally, &actor, TALLY_max_disk_mb);
+	if (s->news != NULL)
+		s->news(s->arg);
 }
 
 int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)

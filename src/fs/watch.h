@@ -31,8 +31,8 @@ struct fs_watch_setup {
 	/* Goes on with requests that waited for an approver, see gate_hold; NULL: none wait. */
 	const struct gate_asker *asker;
 	struct tally *tally; /* counts, and refuses what is above the limit; may be NULL */
-	void (*closed)(
-		void *arg); /* any worker thread: tally has one open file less; may be NULL */
+	/* Any worker thread: tally has one open file less, or a limit to tell of; may be NULL. */
+	void (*news)(void *arg);
 	void *arg;
 };
 

@@ -13,13 +13,14 @@ struct tally_command {
 	char id[ID_MAX + 1]; /* "": free */
 	uint64_t used;
 	unsigned open;
-	bool over, told; /* it met the limit */
-	int failed;	 /* errno */
-	char *path;	 /* of what failed */
+	unsigned over, reported; /* 1 << TALLY_…: limits that it met */
+	int failed;		 /* errno */
+	char *path;		 /* of what failed */
 };
 
 struct tally {
 	atomic_uint_fast64_t operations, max;
+	atomic_bool has_over; /* some are not reported */
 	pthread_mutex_t lock; /* of what follows */
 	uint64_t uses;
 	struct tally_command command[COMMANDS];
@@ -80,17 +81,31 @@ void tally_limit(struct tally *t, uint64_t max)
 	atomic_store(&t->max, max);
 }
 
+void tally_over(struct tally *t, const struct actor *actor, enum tally_limit limit)
+{
+	if (actor->command_id[0] == '\0')
+		return;
+	pthread_mutex_lock(&t->lock);
+	struct tally_command *c = find_or_add(t, actor->command_id);
+
+	c->over |= 1U << limit;
+	if (c->over & ~c->reported)
+		atomic_store(&t->has_over, true);
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool tally_has_over(const struct tally *t)
+{
+	return atomic_load(&t->has_over);
+}
+
 bool tally_allows(struct tally *t, const struct actor *actor)
 {
 	const uint64_t max = atomic_load(&t->max);
 
 	if (max == 0 || atomic_load(&t->operations) < max)
 		return true;
-	if (actor->command_id[0] != '\0') {
-		pthread_mutex_lock(&t->lock);
-		find_or_add(t, actor->command_id)->over = true;
-		pthread_mutex_unlock(&t->lock);
-	}
+	tally_over(t, actor, TALLY_max_file_ops);
 	return false;
 }
 
@@ -132,19 +147,25 @@ uint64_t tally_operations(struct tally *t)
 	return atomic_load(&t->operations);
 }
 
-bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1])
+bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1], enum tally_limit *limit)
 {
-	size_t i;
+	unsigned left = 0;
 
 	pthread_mutex_lock(&t->lock);
-	for (i = 0; i < COMMANDS && (!t->command[i].over || t->command[i].told); i++)
-		;
-	if (i < COMMANDS) {
-		t->command[i].told = true;
-		strcpy(command_id, t->command[i].id);
+	for (size_t i = 0; i < COMMANDS && left == 0; i++) {
+		struct tally_command *c = &t->command[i];
+
+		left = c->over & ~c->reported;
+		if (left == 0)
+			continue;
+		*limit = (enum tally_limit)__builtin_ctz(left);
+		c->reported |= 1U << *limit;
+		strcpy(command_id, c->id);
 	}
+	if (left == 0)
+		atomic_store(&t->has_over, false);
 	pthread_mutex_unlock(&t->lock);
-	return i < COMMANDS;
+	return left != 0;
 }
 
 unsigned tally_open_files(struct tally *t, const char *command_id)

@@ -6,6 +6,9 @@
 
 struct tally;
 
+/* What a command may meet. */
+enum tally_limit { TALLY_max_file_ops, TALLY_max_disk_mb, TALLY_LIMITS };
+
 struct tally *tally_new(void);
 void tally_free(struct tally *t); /* NULL is fine */
 /* Operations that the session may have in all; 0: no limit. */
@@ -20,8 +23,11 @@ void tally_opened(struct tally *t, const struct actor *actor);
 void tally_closed(struct tally *t, const struct actor *actor);
 
 uint64_t tally_operations(struct tally *t); /* so far */
-/* Writes the id of a command that met the limit, each once; false: no further one. */
-bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1]);
+/* The actor's command has met a limit. */
+void tally_over(struct tally *t, const struct actor *actor, enum tally_limit limit);
+bool tally_has_over(const struct tally *t);
+/* Writes the id of a command that met a limit, each once for a limit; false: no further one. */
+bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1], enum tally_limit *limit);
 unsigned tally_open_files(struct tally *t, const char *command_id);
 /* The command has ended, and is forgotten. The last operation of it that failed: its errno, with
  * the path in *path (owned by the caller); 0: none did. */

@@ -49,6 +49,7 @@ static void settle(struct tally *t, const char *command, const char *path, enum 
 static void ses_5_the_limit_counts_operations_of_all_commands(void **state)
 {
 	struct tally *t = *state;
+	enum tally_limit limit = TALLY_LIMITS;
 	char id[ID_MAX + 1];
 
 	tally_limit(t, 3);
@@ -57,21 +58,44 @@ static void ses_5_the_limit_counts_operations_of_all_commands(void **state)
 	assert_true(allows(t, "a"));
 	settle(t, "", "/x", GATE_DONE, 0); /* one without a command counts, too */
 	assert_int_equal(tally_operations(t), 3);
-	assert_false(tally_next_over(t, id));
+	assert_false(tally_next_over(t, id, &limit));
 	assert_false(allows(t, "a"));
 	assert_false(allows(t, "a"));
 	assert_false(allows(t, ""));
-	assert_true(tally_next_over(t, id)); /* once */
+	assert_true(tally_next_over(t, id, &limit)); /* once */
 	assert_string_equal(id, "a");
-	assert_false(tally_next_over(t, id));
+	assert_false(tally_next_over(t, id, &limit));
 	assert_false(allows(t, "b"));
-	assert_true(tally_next_over(t, id));
+	assert_true(tally_next_over(t, id, &limit));
 	assert_string_equal(id, "b");
 	tally_limit(t, 4);
 	assert_true(allows(t, "a"));
 	tally_limit(t, 0);
 	settle(t, "a", "/x", GATE_DONE, 0);
 	assert_true(allows(t, "a"));
+}
+
+static void ses_5_each_limit_that_a_command_meets_is_told_once(void **state)
+{
+	const struct actor a = actor_of("a"), none = actor_of("");
+	enum tally_limit limit = TALLY_LIMITS;
+	struct tally *t = *state;
+	char id[ID_MAX + 1];
+
+	tally_over(t, &none, TALLY_max_disk_mb);
+	assert_false(tally_has_over(t));
+	for (int i = 0; i < 2; i++) {
+		tally_over(t, &a, TALLY_max_disk_mb);
+		assert_int_equal(tally_has_over(t), i == 0);
+		assert_int_equal(tally_next_over(t, id, &limit), i == 0);
+		assert_int_equal(limit, TALLY_max_disk_mb);
+		assert_false(tally_next_over(t, id, &limit));
+	}
+	tally_over(t, &a, TALLY_max_file_ops);
+	assert_true(tally_next_over(t, id, &limit));
+	assert_int_equal(limit, TALLY_max_file_ops);
+	assert_false(tally_next_over(t, id, &limit));
+	assert_false(tally_has_over(t));
 }
 
 static void exe_2_the_last_failure_of_each_command(void **state)
@@ -140,6 +164,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ses_5_the_limit_counts_operations_of_all_commands),
+		TEST(ses_5_each_limit_that_a_command_meets_is_told_once),
 		TEST(exe_2_the_last_failure_of_each_command),
 		TEST(fil_2_open_files_by_command),
 		TEST(fil_2_commands_that_come_back_do_not_pile_up),

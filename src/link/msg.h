@@ -220,7 +220,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		U64(orphan_timeout_ms) U64(command_timeout_ms) U64(output_quota) U64(env_max) \
 		U32(full_ring_drops) U32(keep_background) STR(agent_id, ID_MAX) \
 		U32(event_batch_size) U32(event_batch_ms) U64(max_file_ops) U64(trash_max_bytes) \
-		U64(trash_max_age_ms)) \
+		U64(trash_max_age_ms) U64(max_disk_mb)) \
 	/* A warden_started or warden_result follows for each command that runs or is not acknowledged. \
 	 * fresh: hello's environment was taken. commands: started so far. ring_pos: written so far. */ \
 	PAYLOAD(warden_state, \
@@ -284,7 +284,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(warden_patch, \
 		STRV(set, REQUEST_ENV_MAX) STRV(unset, REQUEST_ENV_MAX) STR(cwd, PATH_LEN) \
 		U64(command_timeout_ms) STRV(walls, LIST_LEN) STRV(counters, LIST_LEN) \
-		U64(max_file_ops)) \
+		U64(max_file_ops) U64(max_disk_mb)) \
 	/* What may change while a session lives (SIGHUP). log_level, log_format: enums of base/log.h. */ \
 	PAYLOAD(warden_settings, \
 		U64(orphan_timeout_ms) U64(output_quota) U32(full_ring_drops) U32(log_level) \
@@ -336,14 +336,14 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_settled, \
 		STR(command_id, ID_MAX) U32(failed_errno) STR(failed_path, PATH_LEN) \
 		STRV(similar, LIST_LEN) FUSE) \
-	/* The command is to be ended: the session has had `value` of what the limit counts. */ \
+	/* The command has met a limit of the session, which is `value`. */ \
 	PAYLOAD(process_limit, STR(command_id, ID_MAX) STR(limit, WORD_LEN) U64(value)) \
-	/* event_batch_…: see event/fold.h. max_file_ops: of the session; 0: no limit. approval_ms: so long \
+	/* event_batch_…: see event/fold.h. max_…: limits of the session; 0: none. approval_ms: so long \
 	 * an approver may take; 0: this session lacks one. */ \
 	PAYLOAD(process_settings, \
 		U32(full_ring_drops) U32(log_level) U32(log_format) U32(event_batch_size) \
 		U32(event_batch_ms) U64(max_file_ops) U64(approval_ms) U64(trash_max_bytes) \
-		U64(trash_max_age_ms)) \
+		U64(trash_max_age_ms) U64(max_disk_mb)) \
 	/* id: of the process's gate. op, also: as struct gate_case has them. tid, asked_us: who asks, if \
 	 * command_id is "". */ \
 	PAYLOAD(process_hold, \

@@ -32,7 +32,7 @@
 	TWO(max_cpu_percent, "cpu_quota_percent", INT, "percent of one CPU", 1, 409600, cpu_limit, CGROUP, "0", \
 	  "CPU time of a session in percent of one CPU; 0 for no limit.") \
 	X(max_disk_mb, NULL, INT, "MB", 1, LIMIT_MB, disk_limit, SCRATCH, "0", \
-	  "Scratch space of a session: /tmp, /var/tmp, /dev/shm and a home that is not kept, together; not the workspace. 0 for 1 GB.") \
+	  "Scratch space of a session: /tmp, /var/tmp, /dev/shm and a home that is not kept, together; 0 for 1 GB. Where monitoring.mode is fuse, also what it adds to the workspace, by itself; 0 for no limit of that.") \
 	X(max_network_mb, NULL, INT, "MB", 1, LIMIT_MB, network_limit, NAMESPACE, "0", \
 	  "What a session may send and receive; 0 for no limit. Nothing leaves a session yet.") \
 	X(pids_max, NULL, INT, "processes", 1, INT64_C(1) << 22, pids_limit, CGROUP, "0", \

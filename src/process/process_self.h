@@ -82,7 +82,7 @@ void process_fail(struct process_self *p, const struct err *why);
 void process_tell_settled(struct process_self *p, const struct process_settled *m);
 /* err.code E_OK: it is back. */
 void process_tell_restored(struct process_self *p, uint32_t req, const struct err *err);
-/* A command has reached a limit, and is to be ended. */
+/* A command has met a limit. */
 void process_tell_limit(struct process_self *p, const struct process_limit *m);
 
 /* Finds the actor in the table, or asks the warden: found is called now or later. At the end of the

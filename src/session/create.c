@@ -151,6 +151,21 @@ static void set_network_limit(struct session *s)
 			 "max_network_mb: the session's traffic is not counted");
 }
 
+/* The entry of the launcher has the scratch space alone. */
+static void set_disk_limit(struct session *s)
+{
+	const char *detail = s->walls.wall[WALL_disk_limit].detail;
+	const int64_t mb = s->config.limits.value[LIMIT_max_disk_mb];
+	cleanup_free char *scratch = NULL;
+
+	if (mb == 0 || s->walls.wall[WALL_disk_limit].state != WALL_PARTIAL ||
+	    !session_ring_named(s, "fs"))
+		return;
+	scratch = mem_strndup(detail, strcspn(detail, ";"));
+	wall_set(&s->walls, WALL_disk_limit, WALL_PARTIAL,
+		 "%s; %" PRId64 " MB added to the workspace", scratch, mb);
+}
+
 void session_take_walls(struct session *s, const struct strv *walls)
 {
 	struct err err = {0};
@@ -158,6 +173,7 @@ void session_take_walls(struct session *s, const struct strv *walls)
 	if (wall_unpack(&s->walls, walls, &err) < 0)
 		log_error("walls are not understood", "session_id", s->id, "error", err.message);
 	set_network_limit(s);
+	set_disk_limit(s);
 	wall_set(&s->walls, WALL_env_filter, WALL_UP,
 		 "built from an allow-list, without the server's own variables");
 }

@@ -61,6 +61,7 @@ static void send_warden(struct patch *p, enum patch_step step, struct warden_pat
 {
 	m->command_timeout_ms = (uint64_t)p->s->config.limits.value[LIMIT_command_timeout];
 	m->max_file_ops = (uint64_t)p->s->config.limits.value[LIMIT_max_file_ops];
+	m->max_disk_mb = (uint64_t)p->s->config.limits.value[LIMIT_max_disk_mb];
 	p->step = step;
 	p->s->expects = EXPECT_PATCH;
 	warden_send(p->s, MSG_warden_patch, m);

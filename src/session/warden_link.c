@@ -61,6 +61,7 @@ static void say_hello(struct session *s)
 		.max_file_ops = (uint64_t)s->config.limits.value[LIMIT_max_file_ops],
 		.trash_max_bytes = (uint64_t)config->trash_max_bytes,
 		.trash_max_age_ms = (uint64_t)config->trash_max_age_ms,
+		.max_disk_mb = (uint64_t)s->config.limits.value[LIMIT_max_disk_mb],
 	};
 
 	warden_send(s, MSG_warden_hello, &hello);

@@ -109,10 +109,9 @@ static void on_limit(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct process_beside *p = ctx;
 	const struct process_limit *limit = msg;
-	struct run *r = run_find(&p->w->commands, limit->command_id);
 
-	if (r != NULL && limit->limit != NULL)
-		limits_reached(r, limit);
+	if (limit->limit != NULL && limit->command_id != NULL)
+		limits_reached(&p->w->commands, limit);
 }
 
 static void on_restored(void *ctx, void *msg, struct link_msg *m)

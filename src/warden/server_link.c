@@ -303,6 +303,20 @@ static bool may_enter(struct warden *w, const char *cwd)
 	return may;
 }
 
+/* The limits that the file server holds. */
+static void narrow_files(struct warden *w, const struct warden_patch *p)
+{
+	struct process_settings *now = &w->processes.settings;
+
+	if (p->max_file_ops == now->max_file_ops && p->max_disk_mb == now->max_disk_mb)
+		return;
+	if (p->max_file_ops > 0)
+		now->max_file_ops = p->max_file_ops;
+	if (p->max_disk_mb > 0)
+		now->max_disk_mb = p->max_disk_mb;
+	processes_settings(w, -1);
+}
+
 /* Applies all of the patch or nothing; the state that answers shows which. */
 static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 {
@@ -333,10 +347,7 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 		env_chdir(m, p->cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
-	if (p->max_file_ops > 0 && p->max_file_ops != w->processes.settings.max_file_ops) {
-		w->processes.settings.max_file_ops = p->max_file_ops;
-		processes_settings(w, -1);
-	}
+	narrow_files(w, p);
 	if (p->walls.n > 0)
 		narrow(w, &p->walls);
 }
@@ -363,6 +374,7 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 					  .event_batch_size = s->event_batch_size,
 					  .event_batch_ms = s->event_batch_ms,
 					  .max_file_ops = w->processes.settings.max_file_ops,
+					  .max_disk_mb = w->processes.settings.max_disk_mb,
 					  .approval_ms = w->processes.settings.approval_ms,
 					  .trash_max_bytes = s->trash_max_bytes,
 					  .trash_max_age_ms = s->trash_max_age_ms};

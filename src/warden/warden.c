@@ -230,6 +230,7 @@ void warden_greet(struct warden *w)
 		w->approver != NULL ? (uint64_t)w->approver->timeout_ms : 0;
 	w->processes.settings.trash_max_bytes = h->trash_max_bytes;
 	w->processes.settings.trash_max_age_ms = h->trash_max_age_ms;
+	w->processes.settings.max_disk_mb = h->max_disk_mb;
 	processes_settings(w, -1);
 	w->fresh = !w->settled;
 	if (!w->settled) {
