@@ -130,7 +130,7 @@ def test_cli_1_the_walk_of_the_readme_works_twice(home):
     for _ in range(2):
         r = home.run("bash", "-euc", "cd ~/project\n" + "\n".join(lines))
         assert r.returncode == 0, (r.stdout, r.stderr)
-        assert "hello from /workspace/src\n" in r.stdout and r.stderr == ""
+        assert f"hello from {home.project}/src\n" in r.stdout and r.stderr == ""
 
 
 SYSTEM = """
