@@ -182,7 +182,14 @@ def limits_table():
 
 
 def seccomp_table(rows="seccomp_rows"):
-    answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "EOPNOTSUPP": "`EOPNOTSUPP`", "NOTIFY": "the warden's"}
+    warden = "the warden's"
+    answers = {
+        "EPERM": "`EPERM`",
+        "ENOSYS": "`ENOSYS`",
+        "EOPNOTSUPP": "`EOPNOTSUPP`",
+        "NOTIFY": warden,
+        "HOLD": warden,
+    }
     text = (TOP / "src/sandbox/seccomp_table.c").read_text()
     text = text.split(f"struct seccomp_row {rows}[] = {{")[1].split("\n};")[0]
     found = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)

@@ -63,22 +63,39 @@ struct late_event {
 	char *text[5]; /* what op and report point to */
 };
 
-static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
+/* Of the calling thread; NULL: it cannot be had. */
+static struct actor_reader *own_reader(struct file_server *s)
 {
 	static _Thread_local struct actor_reader *reader; /* as long as the process lives */
+
+	if (reader == NULL && actor_reader_open(atomic_load(&s->actors_fd), &reader, NULL) < 0)
+		return NULL;
+	return reader;
+}
+
+static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
+{
 	struct file_server *s = arg;
-	const int fd = atomic_load(&s->actors_fd);
 	const struct actor_query q = {
 		.id = (pid_t)tid, .asked_us = clock_mono_us(&clock_system), .process = true};
+	struct actor_reader *reader;
 
 	*out = (struct actor){.pid = (pid_t)tid};
-	if (fd == -1)
+	if (atomic_load(&s->actors_fd) == -1)
 		return FS_ACTOR_OWN; /* init and the warden, before the first command */
-	if (reader == NULL && actor_reader_open(fd, &reader, NULL) < 0)
+	reader = own_reader(s);
+	if (reader == NULL)
 		return FS_ACTOR_UNKNOWN;
 	if (actor_reader_is_own(reader, (pid_t)tid))
 		return FS_ACTOR_OWN;
 	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
+}
+
+static bool granted(void *arg, uint32_t tid, const struct file_grant *need)
+{
+	const struct actor_reader *reader = own_reader(arg);
+
+	return reader != NULL && actor_reader_granted(reader, (pid_t)tid, need);
 }
 
 static bool has_room(void *arg)
@@ -301,6 +318,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.tally = fs_session_tally(s->session);
 	s->watch.news = on_news;
 	s->watch.asker = &p->asker;
+	s->watch.granted = granted;
 	s->watch.arg = s;
 	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
 		answer.code = E_INTERNAL;

@@ -324,9 +324,11 @@ static int compare(const struct fs_watch *watch, struct watched *w, const struct
 		   const struct watch_place *to)
 {
 	const struct policy *policy = gate_policy(watch->setup.gate);
-	const uint32_t never = from->set & ~POLICY_FILE_APPROVE(from->set) & POLICY_FILE_ALL;
-	bool gains = (from->set & ~to->set & POLICY_FILE_ALL) != 0 ||
-		     (never & POLICY_FILE_APPROVE(to->set)) != 0 ||
+	const uint32_t approvable = POLICY_FILE_APPROVE(from->set);
+	const uint32_t never = from->set & ~approvable & POLICY_FILE_ALL;
+	/* who approves the change of the name approves its new rules */
+	const uint32_t lost = from->approve & 1U << w->need.main ? never : never | approvable;
+	bool gains = (lost & ~to->set) != 0 || (never & POLICY_FILE_APPROVE(to->set)) != 0 ||
 		     (w->need.names == WATCH_MOVE && decides(watch, from) == DECISION_soft_delete &&
 		      decides(watch, to) != DECISION_soft_delete && !(to->set & WATCH_OP(delete)));
 
@@ -429,6 +431,9 @@ static int approve(struct fs *fs, const struct fs_request *q, struct watched *w)
 	w->k.also = ops & ~(1U << w->op.file.op);
 	if (q->answered && (q->why != 0 || file_grant_covers(&q->granted, &need)))
 		why = (enum gate_why)q->why;
+	else if (!can_wait(q) && !w->own && watch->setup.granted != NULL &&
+		 watch->setup.granted(watch->setup.arg, (uint32_t)q->pid, &need))
+		why = GATE_WHY_POLICY;
 	else if (!q->answered && can_wait(q) && !w->own) {
 		if (watch_park_hold(watch->park, q, &w->k))
 			return FS_HELD;

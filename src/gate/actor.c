@@ -30,16 +30,26 @@ struct actor_head {
 	uint64_t orphans;   /* 1: processes of a command without an entry may live */
 	int64_t changed_us; /* monotonic clock: the last command came or went then */
 };
+/* Like the table, with a sequence of its own. */
+struct actor_grant {
+	uint64_t sequence;
+	struct grant_of_thread {
+		int64_t tid; /* 0: free */
+		struct file_grant grant;
+	} g;
+};
 struct actor_map {
 	uint64_t sequence;
 	uint64_t pid_namespace;	  /* the inode of /proc/self/ns/pid in the warden; never changes */
 	pid_t own[ACTOR_OWN_MAX]; /* 0: free; each is read and written by itself */
+	struct actor_grant grant[ACTOR_GRANTS];
 	struct actor_head head;
 	struct actor_entry entry[ACTOR_ENTRIES];
 };
 struct actor_table {
 	int fd;
 	struct actor_map *map;
+	unsigned next_grant;  /* the oldest */
 	pthread_mutex_t lock; /* of writing to the mapping */
 };
 struct actor_reader {
@@ -63,6 +73,7 @@ struct actor_reader {
 
 _Static_assert(sizeof(struct actor_entry) % sizeof(uint64_t) == 0, "copied by words");
 _Static_assert(sizeof(struct actor_head) % sizeof(uint64_t) == 0, "copied by words");
+_Static_assert(sizeof(struct grant_of_thread) % sizeof(uint64_t) == 0, "copied by words");
 
 /* Copies word by word, because the other side may access the same words at the same time. */
 static void copy_words(void *to, const void *from, size_t size)
@@ -208,6 +219,35 @@ void actor_table_own(struct actor_table *t, pid_t tid)
 void actor_table_disown(struct actor_table *t, pid_t tid)
 {
 	replace_own(t, tid, 0);
+}
+
+/* With the lock. */
+static void write_grant(struct actor_grant *to, const struct grant_of_thread *g)
+{
+	const uint64_t sequence = to->sequence;
+
+	__atomic_store_n(&to->sequence, sequence + 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	copy_words(&to->g, g, sizeof(*g));
+	__atomic_store_n(&to->sequence, sequence + 2, __ATOMIC_RELEASE);
+}
+
+void actor_table_revoke(struct actor_table *t, pid_t tid)
+{
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < ACTOR_GRANTS; i++)
+		if (t->map->grant[i].g.tid == tid)
+			write_grant(&t->map->grant[i], &(struct grant_of_thread){0});
+	pthread_mutex_unlock(&t->lock);
+}
+
+void actor_table_grant(struct actor_table *t, pid_t tid, const struct file_grant *g)
+{
+	actor_table_revoke(t, tid);
+	pthread_mutex_lock(&t->lock);
+	write_grant(&t->map->grant[t->next_grant++ % ACTOR_GRANTS],
+		    &(struct grant_of_thread){tid, *g});
+	pthread_mutex_unlock(&t->lock);
 }
 
 static int open_map(struct actor_table *t, struct err *err)
@@ -508,4 +548,23 @@ void actor_reader_free(struct actor_reader *r)
 		munmap((void *)(uintptr_t)r->map, sizeof(*r->map));
 	free(r->entry);
 	free(r);
+}
+
+bool actor_reader_granted(const struct actor_reader *r, pid_t tid, const struct file_grant *need)
+{
+	for (size_t i = 0; i < ACTOR_GRANTS; i++) {
+		const struct actor_grant *at = &r->map->grant[i];
+		const uint64_t before = __atomic_load_n(&at->sequence, __ATOMIC_ACQUIRE);
+		struct grant_of_thread copy;
+
+		if (__atomic_load_n(&at->g.tid, __ATOMIC_RELAXED) != tid)
+			continue;
+		/* The thread's own does not change while its call is under way. */
+		copy_words(&copy, &at->g, sizeof(copy));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (before % 2 == 0 && copy.tid == tid &&
+		    __atomic_load_n(&at->sequence, __ATOMIC_RELAXED) == before)
+			return file_grant_covers(&copy.grant, need);
+	}
+	return false;
 }

@@ -10,11 +10,13 @@
 #pragma once
 #include "base/err.h"
 #include "base/id.h"
+#include "gate/file_grant.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define ACTOR_OWN_MAX 32    /* threads of agentsh's own */
+#define ACTOR_GRANTS 512    /* threads that have one at a time; the oldest grant goes */
 #define ACTOR_ENTRIES 16384 /* a command beyond so many at a time is not in the table */
 
 /* ---- the writer, in the warden; its functions may be called from any thread ---- */
@@ -45,6 +47,10 @@ void actor_table_started(struct actor_table *t, uint32_t spawn, struct actor_lea
  * pid. */
 void actor_table_own(struct actor_table *t, pid_t tid);
 void actor_table_disown(struct actor_table *t, pid_t tid);
+/* What an approver has allowed the thread to do, from now on and until the next call of either of
+ * these for it. */
+void actor_table_grant(struct actor_table *t, pid_t tid, const struct file_grant *g);
+void actor_table_revoke(struct actor_table *t, pid_t tid);
 /* The command is over. orphans: some of its processes may live on. */
 void actor_table_over(struct actor_table *t, uint32_t spawn, bool orphans);
 
@@ -77,3 +83,5 @@ bool actor_find(struct actor_reader *r, const struct actor_query *q, struct acto
 /* Whether this is a thread of agentsh's own, see actor_table_own. Any thread; makes no system
  * call. */
 bool actor_reader_is_own(const struct actor_reader *r, pid_t tid);
+/* Whether the thread was granted all of this. The same. */
+bool actor_reader_granted(const struct actor_reader *r, pid_t tid, const struct file_grant *need);

@@ -592,6 +592,58 @@ static void evt_1_own_threads_are_known(void **state)
 	assert_true(actor_reader_is_own(f.other, UNUSED_PID));
 }
 
+static struct file_grant grant_of(unsigned ops, const char *path, const char *to)
+{
+	struct file_grant g = {.ops = ops};
+
+	file_grant_name(&g, path, to);
+	return g;
+}
+
+static bool is_granted(pid_t tid, unsigned ops, const char *path, const char *to)
+{
+	const struct file_grant need = grant_of(ops, path, to);
+
+	return actor_reader_granted(f.other, tid, &need);
+}
+
+/* FIL-3: a grant is good for its thread, operations and paths, until the thread gets the next one.
+ */
+static void fil_3_a_grant_is_for_one_thread_and_call(void **state)
+{
+	const struct file_grant g = grant_of(6, "/workspace/a", "/workspace/b"),
+				next = grant_of(1, "/workspace/c", NULL);
+
+	assert_false(is_granted(7, 6, "/workspace/a", "/workspace/b"));
+	actor_table_grant(f.table, 7, &g);
+	assert_true(is_granted(7, 6, "/workspace/a", "/workspace/b"));
+	assert_true(is_granted(7, 2, "/workspace/a", "/workspace/b"));
+	assert_false(is_granted(8, 6, "/workspace/a", "/workspace/b"));
+	assert_false(is_granted(7, 7, "/workspace/a", "/workspace/b"));
+	assert_false(is_granted(7, 6, "/workspace/a", "/workspace/c"));
+	assert_false(is_granted(7, 6, "/workspace/c", "/workspace/b"));
+	assert_false(is_granted(7, 6, "/workspace/a", NULL));
+	assert_false(is_granted(7, 6, "/workspace/a/", "workspace/b"));
+	actor_table_grant(f.table, 7, &next);
+	assert_true(is_granted(7, 1, "/workspace/c", NULL));
+	assert_false(is_granted(7, 6, "/workspace/a", "/workspace/b"));
+	actor_table_revoke(f.table, 7);
+	assert_false(is_granted(7, 1, "/workspace/c", NULL));
+}
+
+static void fil_3_the_oldest_grant_goes(void **state)
+{
+	const struct file_grant g = grant_of(1, "/workspace/a", NULL);
+
+	for (pid_t tid = 1; tid <= ACTOR_GRANTS; tid++)
+		actor_table_grant(f.table, tid, &g);
+	assert_true(is_granted(1, 1, "/workspace/a", NULL));
+	actor_table_grant(f.table, ACTOR_GRANTS + 1, &g);
+	assert_false(is_granted(1, 1, "/workspace/a", NULL));
+	assert_true(is_granted(2, 1, "/workspace/a", NULL));
+	assert_true(is_granted(ACTOR_GRANTS + 1, 1, "/workspace/a", NULL));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -610,6 +662,8 @@ int main(void)
 		TEST(evt_1_others_cannot_write),
 		TEST(evt_1_a_reader_must_fit_the_table),
 		TEST(evt_1_own_threads_are_known),
+		TEST(fil_3_a_grant_is_for_one_thread_and_call),
+		TEST(fil_3_the_oldest_grant_goes),
 	};
 
 	return cmocka_run_group_tests_name("actor", tests, NULL, NULL);

@@ -89,6 +89,21 @@ uint32_t policy_file_set(const struct policy *p, const struct file_rules *f)
 	return set;
 }
 
+bool policy_approves(const struct policy *p, unsigned ops)
+{
+	const struct snapshot_class *c = &p->head->class[OP_FILE];
+
+	if (policy_effect(p, c->fallback, true) == DECISION_approve)
+		return true;
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
+
+		if ((r->bits & ops) != 0 && policy_effect(p, r->decision, true) == DECISION_approve)
+			return true;
+	}
+	return false;
+}
+
 /* ---- moves ---- */
 
 /* A directory by both of its names; real may be NULL. */

@@ -111,6 +111,10 @@ bool policy_restricts(const struct policy *p, enum op_class class);
 /* Whether a rule keeps what is deleted. */
 bool policy_soft_deletes(const struct policy *p);
 
+/* Whether an approver has to be asked about one of the file operations (bits 1 << OP_FILE_…)
+ * anywhere. */
+bool policy_approves(const struct policy *p, unsigned ops);
+
 /* Whether a rule certainly denies the operation on every file below dir, a plain path. False if an
  * earlier rule may allow one of the files, or if only the default denies. */
 bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir);

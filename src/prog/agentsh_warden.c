@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	log_init(row->program, LOG_INFO, LOG_TEXT, 2);
 	/* The stub starts a warden that waits; a test may start one that has its session. */
 	r = argc > 1 && strcmp(argv[1], ASSIGNMENT_ID) == 0
-		    ? assignment_await(argc, argv, &args, &err)
+		    ? assignment_await(argc, argv, NULL, &args, &err)
 		    : process_args_parse(row, argc, argv, &args, &err);
 	if (r < 0) {
 		log_error("bad arguments", "reason", err.message);

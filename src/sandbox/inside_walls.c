@@ -258,6 +258,7 @@ int inside_seccomp(struct inside *in, struct err *err)
 	struct seccomp_program program;
 	const bool may_lack = wall_listed(&in->plan.unenforced, WALL_exec_policy);
 	const unsigned rows = in->namespaces == 0 ? SECCOMP_SHARED : 0;
+	const unsigned calls = SECCOMP_EXECS | (in->plan.holds != 0 ? SECCOMP_HOLDS : 0);
 	bool asks = in->plan.exec_control != 0;
 	int r;
 
@@ -267,7 +268,7 @@ int inside_seccomp(struct inside *in, struct err *err)
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "ptrace is refused here");
 		asks = false;
 	}
-	seccomp_build((asks ? SECCOMP_EXECS : 0) | rows, &program);
+	seccomp_build((asks ? calls : 0) | rows, &program);
 	r = seccomp_load(program.code, program.n, asks ? &in->listener_fd : NULL, err);
 	if (r < 0 && asks && may_lack && strcmp(err->subject, "exec_policy") == 0) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "%s", err->message);

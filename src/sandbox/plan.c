@@ -52,6 +52,7 @@ static const struct field rows[] = {
 	ROW(FIELD_STR, home, PATH_MAX),
 	ROW(FIELD_STRV, toolchains, PATHS_MAX),
 	ROW(FIELD_U32, trash, 0),
+	ROW(FIELD_U32, holds, 0),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};

@@ -62,6 +62,7 @@ struct sandbox_plan {
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
 	uint32_t trash;	     /* the assignment brings a directory for it behind the trees */
+	uint32_t holds; /* changes of its directories wait for an approver; set by the warden */
 };
 #define SANDBOX_AT_WORKSPACE 1U
 #define SANDBOX_AT_REAL 2U

@@ -37,6 +37,7 @@ static const uint32_t answers[] = {
 	[SECCOMP_ENOSYS] = SECCOMP_RET_ERRNO | ENOSYS,
 	[SECCOMP_EOPNOTSUPP] = SECCOMP_RET_ERRNO | EOPNOTSUPP,
 	[SECCOMP_NOTIFY] = SECCOMP_RET_USER_NOTIF,
+	[SECCOMP_HOLD] = SECCOMP_RET_USER_NOTIF,
 };
 
 static void add(struct seccomp_program *p, uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
@@ -83,10 +84,16 @@ static void add_row(struct seccomp_program *p, const struct seccomp_row *row)
 	}
 }
 
+static bool left_out(const struct seccomp_row *row, unsigned what)
+{
+	return (row->answer == SECCOMP_NOTIFY && (what & SECCOMP_EXECS) == 0) ||
+	       (row->answer == SECCOMP_HOLD && (what & SECCOMP_HOLDS) == 0);
+}
+
 /* Adds all rows of each call, which stand together in the table: first the calls whose arguments
  * are tested. */
 static void add_table(struct seccomp_program *p, const struct seccomp_row *row,
-		      const struct seccomp_row *end, bool notify)
+		      const struct seccomp_row *end, unsigned what)
 {
 	for (int tested = 1; tested >= 0; tested--)
 		for (const struct seccomp_row *first = row, *next; first < end; first = next) {
@@ -94,12 +101,12 @@ static void add_table(struct seccomp_program *p, const struct seccomp_row *row,
 			const bool tests = first->test[0].nvalues > 0;
 
 			next = first + 1;
-			if (tests != tested || (first->answer == SECCOMP_NOTIFY && !notify))
+			if (tests != tested || left_out(first, what))
 				continue;
 			add(p, BPF_JMP | BPF_JEQ | BPF_K, first->number, 0, OUT);
 			add_row(p, first);
 			for (; next < end && next->number == first->number; next++)
-				if (next->answer != SECCOMP_NOTIFY || notify)
+				if (!left_out(next, what))
 					add_row(p, next);
 			if (tests)
 				give(p, SECCOMP_RET_ALLOW);
@@ -110,8 +117,6 @@ static void add_table(struct seccomp_program *p, const struct seccomp_row *row,
 
 void seccomp_build(unsigned what, struct seccomp_program *out)
 {
-	const bool execs = (what & SECCOMP_EXECS) != 0;
-
 	out->n = 0;
 	load(out, AT_ARCHITECTURE);
 	add(out, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
@@ -124,8 +129,8 @@ void seccomp_build(unsigned what, struct seccomp_program *out)
 	give(out, SECCOMP_RET_ERRNO | ENOSYS);
 	if ((what & SECCOMP_SHARED) != 0)
 		add_table(out, seccomp_shared_rows, seccomp_shared_rows + seccomp_shared_nrows,
-			  execs);
-	add_table(out, seccomp_rows, seccomp_rows + seccomp_nrows, execs);
+			  what);
+	add_table(out, seccomp_rows, seccomp_rows + seccomp_nrows, what);
 	give(out, SECCOMP_RET_ALLOW);
 }
 

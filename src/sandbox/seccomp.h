@@ -19,8 +19,9 @@ struct seccomp_program {
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
 };
 /* SECCOMP_EXECS: the listener decides about execve and execveat; else they are allowed.
- * SECCOMP_SHARED: the rows for a session that shares the machine's namespaces as well. */
-enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2 };
+ * SECCOMP_SHARED: the rows for a session that shares the machine's namespaces as well.
+ * SECCOMP_HOLDS, with SECCOMP_EXECS: calls that change a directory wait there for an approver. */
+enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2, SECCOMP_HOLDS = 4 };
 void seccomp_build(unsigned what, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
@@ -42,6 +43,7 @@ enum seccomp_answer {
 	SECCOMP_ENOSYS,	    /* libc then takes the older call */
 	SECCOMP_EOPNOTSUPP, /* as of a file system that has no such thing */
 	SECCOMP_NOTIFY,	    /* the warden decides; allowed where the program is built without it */
+	SECCOMP_HOLD,	    /* the same, with SECCOMP_HOLDS */
 };
 
 #define SECCOMP_TEST_VALUES 4

@@ -94,9 +94,13 @@ const struct seccomp_row seccomp_rows[] = {
 	 {IS(1, TIOCSTI, TIOCLINUX, TIOCSETD)}},
 	{CALL(openat), SECCOMP_EPERM, "makes a file with a set-id bit", "a user who runs the file outside gets its owner's rights",
 	 {ANY_BIT(2, MAKES_A_FILE), ANY_BIT(3, SET_ID)}},
+	{CALL(openat), SECCOMP_HOLD, "makes a file, where an approver is asked", "waits for the approver before the kernel locks the directory",
+	 {ANY_BIT(2, O_CREAT)}},
 #ifdef __NR_open
 	{CALL(open), SECCOMP_EPERM, "makes a file with a set-id bit", "a user who runs the file outside gets its owner's rights",
 	 {ANY_BIT(1, MAKES_A_FILE), ANY_BIT(2, SET_ID)}},
+	{CALL(open), SECCOMP_HOLD, "makes a file, where an approver is asked", "waits for the approver before the kernel locks the directory",
+	 {ANY_BIT(1, O_CREAT)}},
 #endif
 	{CALL(clone), SECCOMP_EPERM, "with a CLONE_NEW… flag", "a namespace gives capabilities in it",
 	 {ANY_BIT(0, NAMESPACES)}},
@@ -128,13 +132,34 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(fchmodat2), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
 	{CALL(fchmodat2), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
 	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
+	{CALL(mknodat), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 #ifdef __NR_open
 	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
 	{CALL(chmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
 	{CALL(chmod), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
 	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+	{CALL(creat), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+	{CALL(mknod), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 #endif
+	/* changes of directories */
+	{CALL(unlinkat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(renameat2), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(mkdirat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(linkat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(symlinkat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+#ifdef __NR_renameat
+	{CALL(renameat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+#endif
+#ifdef __NR_open
+	{CALL(unlink), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(rmdir), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(rename), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(mkdir), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(link), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(symlink), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+#endif
+
 	{CALL(openat2), SECCOMP_ENOSYS, "", "the mode of a file that it makes lies in memory, where a filter cannot read it"},
 	{CALL(clone3), SECCOMP_ENOSYS, "", "its flags lie in memory, where a filter cannot read them"},
 

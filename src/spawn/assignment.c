@@ -353,9 +353,17 @@ static int spread(const struct sandbox_plan *plan, const int *others, size_t n,
 	return 0;
 }
 
+/* The plan for init and the process ahead says so. */
+static int set_holds(struct sandbox_plan *plan, int *plan_fd, struct err *err)
+{
+	plan->holds = 1;
+	close(*plan_fd);
+	return plan_seal(plan, plan_fd, err);
+}
+
 /* Returns only on success; else the process ends. */
-static void apply(struct process_args *a, bool prepared, struct assignment *o,
-		  int fd[ASSIGNMENT_FDS])
+static void apply(struct process_args *a, bool prepared, assignment_holds_fn *holds,
+		  struct assignment *o, int fd[ASSIGNMENT_FDS])
 {
 	const struct sandbox_prepared init = {a->init_pid, a->prepared_fd};
 	struct sandbox_trees view = {0};
@@ -366,6 +374,8 @@ static void apply(struct process_args *a, bool prepared, struct assignment *o,
 
 	memcpy(fd, all, ASSIGNMENT_OTHERS * sizeof(*fd));
 	r = plan_load(all[MESSAGE_PLAN], &plan, &err);
+	if (r == 0 && plan.fuse != 0 && holds != NULL && holds(fd[ASSIGNMENT_POLICY]))
+		r = set_holds(&plan, &all[MESSAGE_PLAN], &err);
 	if (r == 0)
 		r = load_text(all[MESSAGE_TEXT], o, &err);
 	if (r == 0)
@@ -410,7 +420,8 @@ static void apply(struct process_args *a, bool prepared, struct assignment *o,
 	sandbox_plan_done(&plan);
 }
 
-int assignment_await(int argc, char **argv, struct process_args *out, struct err *err)
+int assignment_await(int argc, char **argv, assignment_holds_fn *holds, struct process_args *out,
+		     struct err *err)
 {
 	struct assignment o = {0};
 	int fd[ASSIGNMENT_FDS], r;
@@ -421,7 +432,7 @@ int assignment_await(int argc, char **argv, struct process_args *out, struct err
 	/* Else other processes of its uid could read its memory, and its descriptors. The warden
 	 * reports that it cannot. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	apply(out, await(out), &o, fd);
+	apply(out, await(out), holds, &o, fd);
 	/* ps shows the session's id, and not what the process waited with */
 	memset(argv[1], 0, strlen(ASSIGNMENT_ID));
 	memcpy(argv[1], o.session_id, strlen(o.session_id));

@@ -100,11 +100,15 @@ int ahead_pass(const struct process_link *ahead, const int fd[AHEAD_FDS], struct
 bool ahead_receive(int link, int fd[AHEAD_FDS]);
 /* Stub: gives up all power and becomes the main process, which waits. Only returns on failure. */
 int assignment_wait(const struct prepared_stub *p, struct err *err);
+/* Whether a session with this policy (a sealed snapshot) has file operations about which an
+ * approver is asked before the call. */
+typedef bool assignment_holds_fn(int policy_fd);
 /* Main process: reads its arguments, waits (and sends READY when init is prepared), binds init and
  * starts the processes beside it. *out then has the arguments of MAIN's row. While the process
  * waits its name is ASSIGNMENT_NAME. It ends if the launcher does not need it, or if a step fails.
- * E_BAD_REQUEST: wrong arguments. */
-int assignment_await(int argc, char **argv, struct process_args *out, struct err *err);
+ * holds NULL: there is no approver. E_BAD_REQUEST: wrong arguments. */
+int assignment_await(int argc, char **argv, assignment_holds_fn *holds, struct process_args *out,
+		     struct err *err);
 /* Stub: waits for the assignment and reports why the sandbox could not be prepared. */
 _Noreturn void assignment_refuse(int sock, const struct err *why);
 

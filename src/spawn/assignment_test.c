@@ -60,7 +60,7 @@ static void begin(struct scene *s, bool refuses)
 		}
 		process_args_add(&args, &inside);
 		process_args_format(&process_waiting, &args, &argv);
-		if (assignment_await((int)argv.n, argv.v, &args, &why) < 0)
+		if (assignment_await((int)argv.n, argv.v, NULL, &args, &why) < 0)
 			_exit(9);
 		dprintf(args.api_fd, "%s %s %u %d %d %s %d", argv.v[1], args.session_id,
 			args.api_uid, args.log_level, args.log_format, args.walls.v[0],

@@ -88,7 +88,7 @@ static int be_warden(int argc, char **argv)
 	asking.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	/* The stub of a server starts a warden that waits. */
 	if ((strcmp(argv[1], ASSIGNMENT_ID) == 0
-		     ? assignment_await(argc, argv, &args, NULL)
+		     ? assignment_await(argc, argv, warden_holds, &args, NULL)
 		     : process_args_parse(&process_table[PROCESS_warden], argc, argv, &args,
 					  NULL)) < 0 ||
 	    connect(asking.sock, (struct sockaddr *)&a, n) < 0 ||

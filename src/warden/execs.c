@@ -69,7 +69,8 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 	       struct err *err)
 {
 	static const int socket_call[] = {SYS_socket};
-	struct listener_handler handlers[3];
+	struct listener_handler handlers[4];
+	size_t n = 2;
 	int r;
 
 	x->setup = *s;
@@ -84,10 +85,15 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 	}
 	handlers[0] = exec_control_handler(x->control);
 	handlers[1] = attributes_handler(&x->attributes);
-	handlers[2] = (struct listener_handler){
-		.calls = socket_call, .ncalls = 1, .on = on_socket, .arg = x};
-	r = listener_start(handlers, s->state_socket != NULL ? 3 : 2, s->listener, &x->listener,
-			   err);
+	if (s->state_socket != NULL)
+		handlers[n++] = (struct listener_handler){
+			.calls = socket_call, .ncalls = 1, .on = on_socket, .arg = x};
+	if (s->holds) {
+		x->held = held_calls_new(&(struct held_setup){
+			s->exec.gate, s->exec.actors, s->exec.root, s->exec.names, s->exec.walker});
+		handlers[n++] = held_calls_handler(x->held);
+	}
+	r = listener_start(handlers, n, s->listener, &x->listener, err);
 	if (r == 0)
 		set_wall(x, walls);
 	return r;
@@ -96,6 +102,7 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 void execs_close(struct execs *x)
 {
 	listener_stop(take(x->listener));
+	held_calls_free(take(x->held));
 	exec_control_close(take(x->control));
 	exec_wants_close(take(x->setup.exec.wants));
 }

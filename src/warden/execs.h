@@ -7,6 +7,7 @@
 #pragma once
 #include "exec/attributes.h"
 #include "exec/exec.h"
+#include "exec/held_calls.h"
 #include "model/wall.h"
 #include <pthread.h>
 
@@ -21,12 +22,14 @@ struct execs_setup {
 	 * gets, or -errno. */
 	const struct strv *own_trees;
 	int (*state_socket)(void *arg, pid_t tid);
+	bool holds;		 /* the filter sends changes of directories, for an approver */
 	void (*wake)(void *arg); /* listener's thread: execs_pause is to be called */
 	void *arg;
 };
 struct execs {
 	struct execs_setup setup;
 	struct exec_control *control; /* NULL: execs are not watched */
+	struct held_calls *held;      /* NULL: none */
 	struct listener *listener;
 	struct attributes attributes;
 	bool told_lost;

@@ -366,6 +366,8 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 						 .root = m->fd[0],
 						 .walker = w->commands.walker};
 		place_execs(&w->place, &execs);
+		execs.holds = w->approver != NULL && w->commands.walker != NULL &&
+			      held_calls_needed(gate_policy(w->commands.gate));
 		if (w->args->exec_map_fd >= 0)
 			execs.exec.wants =
 				exec_wants_open(w->args->exec_map_fd, w->args->exec_link_fd);
@@ -558,6 +560,19 @@ static void close_warden(struct warden *w)
 	free(w->failure);
 	free(w->suspect);
 	loop_free(w->loop);
+}
+
+bool warden_holds(int policy_fd)
+{
+	const struct gate_setup setup = {.policy_fd = policy_fd};
+	struct gate *g = NULL;
+	bool needed;
+
+	if (gate_open(&setup, &g, NULL) < 0)
+		return false; /* the session fails for it later */
+	needed = held_calls_needed(gate_policy(g));
+	gate_close(g);
+	return needed;
 }
 
 int warden_main(const struct process_args *args, const struct gate_approver *approver)

@@ -8,9 +8,12 @@
  * without a server for orphan_timeout it ends the session. */
 #pragma once
 #include "model/process_args.h"
+#include <stdbool.h>
 
 struct gate_approver;
 
+/* For assignment_await, where there is an approver. */
+bool warden_holds(int policy_fd);
 /* The listener of args accepts uid 0, api_uid and (user mode) our own uid only. approver may be
  * NULL: then an approve of the policy is a denial. Returns the exit status. */
 int warden_main(const struct process_args *args, const struct gate_approver *approver);

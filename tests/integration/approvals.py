@@ -3,6 +3,7 @@
 passes each question to the test and takes the answer from it."""
 
 import contextlib
+import os
 import queue
 import select
 import shutil
@@ -93,3 +94,35 @@ def listening(server, timeout_ms=1000 * harness.DEADLINE):
     listener.shutdown(socket.SHUT_RDWR)
     thread.join()
     listener.close()
+
+
+def make(server, path, text):
+    path.write_text(text)
+    os.chown(path, server.uid, server.uid)
+    path.chmod(0o600)
+
+
+def start(session, script):
+    """A command that runs on; its id."""
+    return session.exec(script=script, detach=True, status=202)["command_id"]
+
+
+def end_of(session, command):
+    harness.wait_for(lambda: session.get(f"/commands/{command}")["state"] in ("finished", "killed"), "it is over")
+    return session.output(command)["data"]
+
+
+def printed(session, command, text):
+    shown = lambda: session.output(command)["data"]  # noqa: E731
+    harness.wait_for(lambda: shown() == text, f"it prints {text!r}", show=shown)
+
+
+def events(session, command, path, kind="file_open"):
+    found = session.history(command_id=command, type=kind)
+    return [e for e in found if e["path"] == f"/workspace/{path}"]
+
+
+def the_event(session, command, path, kind="file_open"):
+    harness.wait_for(lambda: events(session, command, path, kind), "the event is stored")
+    (event,) = events(session, command, path, kind)
+    return event

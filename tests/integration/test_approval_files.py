@@ -7,7 +7,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from approvals import Approver, asking_server, listening
+from approvals import Approver, asking_server, end_of, listening, make, printed, start, the_event
 
 POLICY = """\
 version: 1
@@ -50,38 +50,6 @@ def asked(server, wardens):
     a.write = lambda name, text="text\n": make(server, a.dir / name, text)
     a.write("secret")
     return a
-
-
-def make(server, path, text):
-    path.write_text(text)
-    os.chown(path, server.uid, server.uid)
-    path.chmod(0o600)
-
-
-def start(session, script):
-    """A command that runs on; its id."""
-    return session.exec(script=script, detach=True, status=202)["command_id"]
-
-
-def end_of(session, command):
-    harness.wait_for(lambda: session.get(f"/commands/{command}")["state"] in ("finished", "killed"), "it is over")
-    return session.output(command)["data"]
-
-
-def printed(session, command, text):
-    shown = lambda: session.output(command)["data"]  # noqa: E731
-    harness.wait_for(lambda: shown() == text, f"it prints {text!r}", show=shown)
-
-
-def events(session, command, path, kind="file_open"):
-    found = session.history(command_id=command, type=kind)
-    return [e for e in found if e["path"] == f"/workspace/{path}"]
-
-
-def the_event(session, command, path, kind="file_open"):
-    harness.wait_for(lambda: events(session, command, path, kind), "the event is stored")
-    (event,) = events(session, command, path, kind)
-    return event
 
 
 def test_fil_3_an_open_waits_and_nothing_else_does(server, asked):

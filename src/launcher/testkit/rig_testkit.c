@@ -54,7 +54,7 @@ static _Noreturn void fake_warden(char **argv)
 
 	while (argv[argc] != NULL)
 		argc++;
-	if (assignment_await(argc, argv, &args, &err) < 0)
+	if (assignment_await(argc, argv, NULL, &args, &err) < 0)
 		_exit(99);
 	fake_tell(args.api_fd, argv[1]);
 	if (strncmp(argv[1], "exit", 4) == 0)

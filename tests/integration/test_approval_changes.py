@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of directories wait for an approver before the kernel locks the directory."""
+
+import os
+import signal
+from pathlib import Path
+
+import harness
+import pytest
+from approvals import Approver, asking_server, end_of, listening, make, printed, start, the_event
+from mount_tree import URING, enable_io_uring
+
+POLICY = """\
+version: 1
+name: asking
+default: {files: allow, network: allow, commands: allow}
+file_rules:
+  - {name: ask, paths: ["/workspace/ask*"], operations: [create, delete, rename, link, symlink], decision: approve}
+  - {name: write, paths: ["/workspace/write*"], operations: [write], decision: approve}
+  - {name: never, paths: ["/workspace/never*"], operations: [delete, create], decision: deny}
+"""
+
+
+@pytest.fixture
+def io_uring():
+    """The operator's switch of the machine, for the time of the test."""
+    before = URING.read_text() if URING.exists() else None
+    enable_io_uring()
+    yield
+    URING.write_text(before)
+
+
+@pytest.fixture(params=["root", "user", "io_uring"])
+def server(request, new_server, monkeypatch):
+    uid = harness.USER_UID if request.param == "user" else 0
+    if request.param == "io_uring":
+        request.getfixturevalue("io_uring")
+    server = asking_server(
+        new_server,
+        monkeypatch,
+        POLICY,
+        uid,
+        monitoring={"mode": "fuse"},
+        sandbox={"allow_unenforced": ["network_rules"], "fuse": {"io_uring": "off"}},
+        logging={"level": "debug"},
+    )
+    if request.param == "io_uring":
+        server.merge(server.config, {"sandbox": {"fuse": {"io_uring": "auto"}}})
+    server.start()
+    server.uring = request.param == "io_uring"
+    return server
+
+
+@pytest.fixture
+def asked(server):
+    with listening(server) as wardens:
+        a = Approver(server, wardens)
+        assert ("io_uring=yes" in server.log.read_text()) == server.uring
+        a.dir = Path(a.session.workspace)
+        a.write = lambda name, text="text\n": make(server, a.dir / name, text)
+        yield a
+
+
+def test_fil_3_a_delete_waits_and_the_directory_goes_on(asked):
+    """All that the command does in the directory meanwhile is over before the answer is given."""
+    asked.write("ask1")
+    s = asked.session
+    command = start(s, "rm ask1 & ls; echo x > new; cat new; mv new newer; /bin/true; ls -a ask1; wait; ls")
+    question = asked.question("file_delete /workspace/ask1")
+    printed(s, command, "ask1\nx\nask1\n")
+    asked.answer(question, b"y")
+    assert end_of(s, command) == "ask1\nx\nask1\nnewer\n"
+    event = the_event(s, command, "ask1", "file_delete")
+    assert (event["decision"], event["policy"]["rule"]) == ("allow", "ask")
+    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": None}
+    asked.quiet()
+
+
+CHANGES = [
+    ("rm ask1", "file_delete /workspace/ask1", "file_delete"),
+    ("rmdir askdir", "file_delete /workspace/askdir", "dir_delete"),
+    ("mkdir asknew", "file_create /workspace/asknew", "dir_create"),
+    ("mkdir ./asknew/", "file_create /workspace/asknew", "dir_create"),
+    ("mkfifo asknew", "file_create /workspace/asknew", "file_mknod"),
+    ("echo x > asknew", "file_create /workspace/asknew", "file_create"),
+    ("(cd plain; echo x > ../asknew)", "file_create /workspace/asknew", "file_create"),
+    ("ln -sf asknew dangling; echo x > dangling", "file_create /workspace/asknew", "file_create"),
+    ("mv ask1 other", "file_rename /workspace/ask1 -> /workspace/other", "file_rename"),
+    ("mv file asknew", "file_create+rename /workspace/file -> /workspace/asknew", "file_rename"),
+    ("mv -T file ask1", "file_create+delete+rename /workspace/file -> /workspace/ask1", "file_rename"),
+    ("ln file asknew", "file_create+link /workspace/file -> /workspace/asknew", "file_link"),
+    ("ln -s x asknew", "file_create+symlink /workspace/asknew", "symlink_create"),
+    ("echo x > write1", "file_write /workspace/write1", "file_create"),
+]
+
+
+@pytest.mark.parametrize(("script", "question", "kind"), CHANGES)
+def test_fil_3_each_change_is_asked(asked, script, question, kind):
+    """Refused first: nothing has changed. Then approved. Each is one event."""
+    for name in ("ask1", "file"):
+        asked.write(name)
+    for name in ("askdir", "plain"):
+        (asked.dir / name).mkdir()
+        os.chown(asked.dir / name, *[asked.dir.stat().st_uid] * 2)
+    s = asked.session
+    before = sorted(p.name for p in asked.dir.iterdir())
+    for answer, decision in ((b"n", "deny"), (b"y", "allow")):
+        command = start(s, f"set -e; {script}; echo done")
+        asked.answer(asked.question(question), answer)
+        assert end_of(s, command) == ("done\n" if answer == b"y" else "")
+        now = sorted(p.name for p in asked.dir.iterdir() if p.name != "dangling")
+        assert (now == before) == (answer == b"n")
+        path = question.split()[1].removeprefix("/workspace/")
+        event = the_event(s, command, path, kind)
+        assert (event["decision"], event["policy"]["decision"]) == (decision, "approve")
+        assert event["real_path"] == str(asked.dir / path)
+        if "->" in question:
+            assert event["operation"]["to"] == question.split()[3]
+    asked.quiet()
+
+
+def test_fil_3_what_needs_no_approver_goes_on(asked):
+    for name in ("never1", "plain"):
+        asked.write(name)
+    s = asked.session
+    assert s.out("rm plain; mkdir d; touch d/f; mv d e; rm -r e; rm missing ask9; echo $?") == "1\n"
+    assert s.script("rm never1")["result"]["exit_code"] == 1
+    assert (asked.dir / "never1").exists()
+    asked.quiet()
+
+
+def test_fil_3_a_killed_command_does_not_change_anything(server, asked):
+    asked.write("ask1")
+    s = asked.session
+    command = start(s, "rm ask1")
+    question = asked.question()
+    assert server.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
+    asked.cancelled(question)
+    end_of(s, command)
+    asked.answer(question, b"y")
+    assert s.out("ls") == "ask1\n"
+    assert the_event(s, command, "ask1", "file_delete")["decision"] == "deny"
+
+
+def test_fil_3_a_change_outlives_the_server(server, asked):
+    asked.write("ask1")
+    s = asked.session
+    command = start(s, "rm ask1; ls")
+    question = asked.question()
+    os.kill(server.api_pid(), signal.SIGKILL)
+    server.process.kill()
+    server.process.wait()
+    asked.answer(question, b"y")
+    server.start()
+    assert end_of(s, command) == ""
+    assert list(asked.dir.iterdir()) == []
+
+
+def test_fil_3_opens_and_changes_have_one_cap(asked):
+    """What execs, opens and changes wait for is counted together."""
+    for i in range(34):
+        asked.write(f"ask{i}")
+        asked.write(f"write{i}")
+    s = asked.session
+    script = (
+        "for i in $(seq 0 15); do rm ask$i & : 2> /dev/null >> write$i & done; until [ -e go ]; do :; done; "
+        "rm ask32; echo $?; : >> write33; echo $?; wait"
+    )
+    command = start(s, script)
+    questions = [asked.question() for _ in range(32)]
+    asked.write("go")
+    printed(s, command, "1\n1\n")
+    for path, kind in (("ask32", "file_delete"), ("write33", "file_open")):
+        assert the_event(s, command, path, kind)["policy"]["reason"] == "too many operations wait for an approver"
+    for question in questions:
+        asked.answer(question, b"n")
+    end_of(s, command)
+    asked.quiet()
+
+
+RACE = """
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+call, paths, changed, trigger = sys.argv[1], sys.argv[2].split(), sys.argv[3].encode(), sys.argv[4]
+buffers = [ctypes.create_string_buffer(p.encode(), 4096) for p in paths]
+def change():
+    while not os.path.exists(trigger):
+        pass
+    buffers[-1].value = changed
+    os.write(1, b"changed\\n")
+threading.Thread(target=change).start()
+more = {"open": [os.O_CREAT | os.O_WRONLY, 0o600], "mkdir": [0o700]}
+r = getattr(libc, call)(*buffers, *more.get(call, []))
+os.write(1, b"%d\\n" % (ctypes.get_errno() if r < 0 else 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "paths", "changed", "left"),
+    [
+        ("unlink", "ask1", "ask2", ["ask1", "ask2"]),
+        ("unlink", "ask1", "/workspace/d/../ask2", ["ask1", "ask2"]),
+        ("rename", "ask1 ask3", "ask2", ["ask1", "ask2"]),
+        ("rename", "ask1 ask3", "free", ["ask1", "ask2"]),
+        ("link", "ask1 ask3", "free", ["ask1", "ask2"]),
+        ("open", "ask3", "ask4", ["ask1", "ask2"]),
+        ("mkdir", "ask3", "ask4", ["ask1", "ask2"]),
+    ],
+)
+def test_fil_3_a_path_that_changes_after_the_approval_is_denied(asked, call, paths, changed, left):
+    """With a positive control: the same call goes ahead if the path stays."""
+    for name in ("ask1", "ask2"):
+        asked.write(name)
+    (asked.dir / "d").mkdir()
+    s = asked.session
+    for new in (changed, paths.split()[-1]):
+        argv = ["-c", RACE, call, paths, new, f"go-{new == changed}"]
+        command = s.exec("python3", *argv, detach=True, status=202)["command_id"]
+        question = asked.question()
+        asked.write(f"go-{new == changed}")
+        printed(s, command, "changed\n")
+        asked.answer(question, b"y")
+        text = end_of(s, command)
+        now = sorted(p.name for p in asked.dir.iterdir() if p.name != "d" and not p.name.startswith("go"))
+        assert (text, now == left) == (("changed\n13\n", True) if new == changed else ("changed\n0\n", False))
+    asked.quiet()
+
+
+def test_fil_3_an_approval_is_good_for_one_call(asked):
+    """The same thread asks again for the same change, and is asked again."""
+    s = asked.session
+    code = "import os; os.mkdir('ask1'); os.rmdir('ask1'); os.mkdir('ask1')"
+    command = s.exec("python3", "-c", code, detach=True, status=202)["command_id"]
+    asked.answer(asked.question("file_create /workspace/ask1"), b"y")
+    asked.answer(asked.question("file_delete /workspace/ask1"), b"y")
+    asked.answer(asked.question("file_create /workspace/ask1"), b"n")
+    end_of(s, command)
+    assert not (asked.dir / "ask1").exists()
+    # what was approved for a file that is made is not approved for its next open
+    code = "import os; [os.close(os.open('write1', os.O_WRONLY | f, 0o600)) for f in (os.O_CREAT, 0)]"
+    command = s.exec("python3", "-c", code, detach=True, status=202)["command_id"]
+    asked.answer(asked.question("file_write /workspace/write1"), b"y")
+    asked.answer(asked.question("file_write /workspace/write1"), b"n")
+    end_of(s, command)
+    assert "PermissionError" in s.output(command, "stderr")["data"]
+
+
+def test_fil_3_the_other_path_of_the_workspace_is_asked_about_by_the_canonical_one(asked):
+    s = asked.session
+    command = start(s, f"mkdir {asked.dir}/ask1; cd /; rmdir workspace/ask1")
+    asked.answer(asked.question("file_create /workspace/ask1"), b"y")
+    asked.answer(asked.question("file_delete /workspace/ask1"), b"y")
+    end_of(s, command)
+    assert list(asked.dir.iterdir()) == []
