@@ -99,58 +99,34 @@ static struct tree_change writes(uint64_t fh, uint64_t from, uint64_t len)
 		.place = AT_HANDLE, .fh = fh, .most = len, .from = from, .end = from + len};
 }
 
-static struct tree_change of_allocation(const struct fs_request *q)
-{
-	const struct fuse_fallocate_in *in = q->arg;
-	struct tree_change c = writes(in->fh, in->offset, in->length);
-
-	if (in->mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE))
-		c.most = 0;
-	return c;
-}
-
-static struct tree_change of_write(const struct fs_request *q)
-{
-	const struct fuse_write_in *in = q->arg;
-
-	return writes(in->fh, in->offset, q->data_len);
-}
-
-static struct tree_change of_copy(const struct fs_request *q)
-{
-	const struct fuse_copy_file_range_in *in = q->arg;
-
-	return writes(in->fh_out, in->off_out, in->len < FS_COPY_MAX ? in->len : FS_COPY_MAX);
-}
-
-static bool truncates(const struct fs_request *q)
-{
-	return q->opcode == FUSE_SETATTR
-		       ? (((const struct fuse_setattr_in *)q->arg)->valid & FATTR_SIZE) != 0
-		       : (((const struct fuse_open_in *)q->arg)->flags & O_TRUNC) != 0;
-}
-
 /* False: the operation adds nothing and frees nothing. */
 static bool describe(struct fs *fs, const struct fs_request *q, struct tree_change *out)
 {
 	const struct tree_change at_node = {.place = AT_NODE, .node = q->node},
 				 makes = {.place = AT_NEW, .most = INODE_BYTES, .dir = q->node};
+	const struct fuse_write_in *write = q->arg;
+	const struct fuse_fallocate_in *room = q->arg;
+	const struct fuse_copy_file_range_in *copy = q->arg;
 
 	*out = at_node;
 	switch (q->opcode) {
 	case FUSE_WRITE:
-		*out = of_write(q);
+		*out = writes(write->fh, write->offset, q->data_len);
 		return true;
 	case FUSE_FALLOCATE:
-		*out = of_allocation(q);
+		*out = writes(room->fh, room->offset, room->length);
+		if (room->mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE))
+			out->most = 0;
 		return true;
 	case FUSE_COPY_FILE_RANGE:
 	case FS_OP_COPY_FILE_RANGE_64:
-		*out = of_copy(q);
+		*out = writes(copy->fh_out, copy->off_out,
+			      copy->len < FS_COPY_MAX ? copy->len : FS_COPY_MAX);
 		return true;
 	case FUSE_OPEN:
+		return (((const struct fuse_open_in *)q->arg)->flags & O_TRUNC) != 0;
 	case FUSE_SETATTR:
-		return truncates(q);
+		return (((const struct fuse_setattr_in *)q->arg)->valid & FATTR_SIZE) != 0;
 	case FUSE_SETXATTR:
 		out->most = q->data_len;
 		return true;
