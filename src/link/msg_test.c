@@ -51,7 +51,7 @@ static void ses_8_tables_cover_their_structs(void **state)
 			assert_true(msg_row(i)->fields()->size <= MSG_STRUCT_MAX);
 		}
 	assert_null(msg_row(0));
-	assert_null(msg_row(MSG_leader_spawn + 1));
+	assert_null(msg_row(MSG_init_ended + 1));
 	assert_null(msg_row(UINT32_MAX));
 }
 

@@ -169,8 +169,8 @@ MORE = {
     "keep.append(mmap.mmap(fd, MB)); os.close(fd); os.unlink('f')",
     "removed and known": "keep = []\nfor i in range(40):\n fd = os.open('f', os.O_RDWR | os.O_CREAT); w(fd); os.close(fd); "
     "keep.append(os.open('f', os.O_PATH)); os.unlink('f')",
-    "removed, known, and opened again": "keep = []\nfor i in range(40):\n fd = os.open('f', os.O_RDWR | os.O_CREAT); os.close(fd); "
-    "p = os.open('f', os.O_PATH); os.unlink('f'); fd = os.open(f'/proc/self/fd/{p}', os.O_RDWR); w(fd); "
+    "removed, known, and opened again": "keep = []\nfor i in range(40):\n first = os.open('f', os.O_RDWR | os.O_CREAT); "
+    "p = os.open('f', os.O_PATH); os.unlink('f'); fd = os.open(f'/proc/self/fd/{p}', os.O_RDWR); os.close(first); w(fd); "
     "keep.append(fd); os.close(p)",
     "grown directories": "for k in range(6):\n os.mkdir(f'd{k}')\n for i in range(2000): os.close(os.open(f'd{k}/%0250d' % i, os.O_CREAT))\n"
     " for i in range(2000): os.unlink(f'd{k}/%0250d' % i)",
