@@ -33,7 +33,7 @@ static void sbx_6_a_broken_frame_is_refused(void **state)
 		{{0x4b4c4841, 0, MSG_warden_end, 0, 0, 0, 0}, 0, "version 0"},
 		{{0x4b4c4841, 2, MSG_warden_end, 0, 0, 0, 0}, 0, "version 2"},
 		{{0x4b4c4841, 1, 0, 0, 0, 0, 0}, 0, "unknown message 0"},
-		{{0x4b4c4841, 1, 55, 0, 0, 0, 0}, 0, "unknown message 55"},
+		{{0x4b4c4841, 1, 79, 0, 0, 0, 0}, 0, "unknown message 79"},
 		{{0x4b4c4841, 1, UINT16_MAX, 0, 0, 0, 0}, 0, "unknown message 65535"},
 		{{0x4b4c4841, 1, MSG_warden_end, 0, 0, 2, 0}, 0, "unknown flags"},
 		{{0x4b4c4841, 1, MSG_warden_end, 0, 0, 0, 1}, 0, "unknown flags"},
