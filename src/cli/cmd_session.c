@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include <stdio.h>
 
 int cli_session_body(const struct cli_values *v, struct buf *body, struct err *err)
 {
 	cleanup_free char *here = realpath(v->workspace ? v->workspace : ".", NULL);
+	cleanup_free char *start = realpath(".", NULL);
 	const struct {
 		const char *key, *value;
 	} rows[] = {
 		{"id", v->id},
 		{"workspace", here ? here : v->workspace},
+		{"working_dir",
+		 here != NULL && start != NULL && path_within(start, here) ? start : NULL},
 		{"policy", v->policy},
 		{"timeout", v->timeout},
 		{"idle_timeout", v->idle_timeout},

@@ -62,6 +62,7 @@ const struct json_field session_request_fields[] = {
 	{"id", JSON_FIELD_STR, SESSION(id), 0, LISTS_LEN},
 	{"agent_id", JSON_FIELD_STR, SESSION(agent_id), 0, LISTS_LEN},
 	{"workspace", JSON_FIELD_STR, SESSION(workspace), 1, PATH_LEN},
+	{"working_dir", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN},
 	{"policy", JSON_FIELD_STR, SESSION(policy), 0, LISTS_LEN},
 	LIMIT_TIMES(TIME){"background", JSON_FIELD_STR, SESSION(background), 0, LISTS_LEN},
 	SUBTABLES,
@@ -237,7 +238,6 @@ void session_request_done(struct session_request *w)
 {
 	json_read_done(session_request_fields, w);
 	strv_done(&w->unset);
-	free(w->working_dir);
 	*w = (struct session_request){0};
 }
 

@@ -18,7 +18,7 @@ struct session_request {
 	char *id, *workspace, *policy, *background, *agent_id;
 	struct limits limits;
 	struct strv allowed_domains, blocked_domains, allowed_ports, environment;
-	char *working_dir; /* PATCH only */
+	char *working_dir;
 	struct strv unset; /* PATCH only: names of variables to remove */
 	bool has_environment;
 };

@@ -240,7 +240,7 @@ static const struct bad bad_sessions[] = {
 	{"{\"limits\": {\"max_commands\": -1}}", "limits.max_commands", "must be 0"},
 	{"{\"limits\": {\"max_file_ops\": -1}}", "limits.max_file_ops", "must be 0"},
 	{"{\"limits\": {\"max_net_ops\": 9007199254740993}}", "limits.max_net_ops", "must be 0"},
-	{"{\"working_dir\": \"/\"}", "working_dir", "unknown key"},
+	{"{\"working_dir\": \"\"}", "working_dir", "must have 1 to 4095"},
 };
 
 static void ses_3_each_bad_value_is_named(void **state)
@@ -474,20 +474,21 @@ static void ses_1_a_bad_patch_is_named(void **state)
 /* What the record shows can be asked for again. */
 static void ses_4_the_configuration_is_written(void **state)
 {
-	static const char asked[] = "{\"id\":\"s\",\"agent_id\":null,\"workspace\":\"/"
-				    "w\",\"policy\":null,\"timeout\":\"4h\","
-				    "\"idle_timeout\":null,\"background\":null,\"resource_limits\":"
-				    "{\"max_memory_mb\":1,"
-				    "\"max_cpu_percent\":null,\"max_disk_mb\":null,\"max_network_"
-				    "mb\":null,\"pids_max\":null,"
-				    "\"command_timeout\":\"90s\",\"io_read_bps_max\":null,"
-				    "\"io_write_bps_max\":null,"
-				    "\"memory_swap_max_mb\":null,\"cpu_period_us\":null,"
-				    "\"net_bandwidth_mbps\":null},\"limits\":{\"max_commands\":0,"
-				    "\"max_file_ops\":7,\"max_net_ops\":0},"
-				    "\"network\":{\"allowed_domains\":[\"a\",\"b\"],\"blocked_"
-				    "domains\":[],\"allowed_ports\":[80,443]},"
-				    "\"environment\":{\"A\":\"x=y\",\"B\":\"\"}}";
+	static const char asked[] =
+		"{\"id\":\"s\",\"agent_id\":null,\"workspace\":\"/"
+		"w\",\"working_dir\":\"/tmp\",\"policy\":null,\"timeout\":\"4h\","
+		"\"idle_timeout\":null,\"background\":null,\"resource_limits\":"
+		"{\"max_memory_mb\":1,"
+		"\"max_cpu_percent\":null,\"max_disk_mb\":null,\"max_network_"
+		"mb\":null,\"pids_max\":null,"
+		"\"command_timeout\":\"90s\",\"io_read_bps_max\":null,"
+		"\"io_write_bps_max\":null,"
+		"\"memory_swap_max_mb\":null,\"cpu_period_us\":null,"
+		"\"net_bandwidth_mbps\":null},\"limits\":{\"max_commands\":0,"
+		"\"max_file_ops\":7,\"max_net_ops\":0},"
+		"\"network\":{\"allowed_domains\":[\"a\",\"b\"],\"blocked_"
+		"domains\":[],\"allowed_ports\":[80,443]},"
+		"\"environment\":{\"A\":\"x=y\",\"B\":\"\"}}";
 	cleanup_buf struct buf out = {0};
 	struct jw jw = JW(&out);
 	struct session_request w;

@@ -2,6 +2,7 @@
 /* How a session is made: checked, its row written, the launcher asked, its warden greeted. */
 #include "base/denial.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "policy/policy.h"
 #include "session/drain.h"
 #include "session/homes.h"
@@ -39,6 +40,8 @@ static int check_request(const struct sessions *ss, const struct caller *who,
 		err_detail(err, "id", "'%s' is a word of the command line, not an id", w->id);
 	if (w->workspace == NULL || w->workspace[0] != '/')
 		err_detail(err, "workspace", "the absolute path of a directory is needed");
+	if (w->working_dir != NULL && w->working_dir[0] != '/')
+		err_detail(err, "working_dir", "the absolute path of a directory is needed");
 	if (w->agent_id != NULL && strcmp(w->agent_id, who->agent_id) != 0)
 		err_detail(err, "agent_id", "the credential is that of '%s'", who->agent_id);
 	if (!id_valid(policy))
@@ -115,7 +118,7 @@ static void copy_request(struct session *s, const struct session_request *w)
 	c->workspace = mem_strdup(w->workspace);
 	c->policy = mem_strdup(w->policy != NULL ? w->policy : config->policy_default);
 	c->background = mem_strdup(w->background != NULL ? w->background : "end");
-	c->working_dir = NULL;
+	c->working_dir = w->working_dir != NULL ? mem_strdup(w->working_dir) : NULL;
 	c->unset = (struct strv){0};
 	c->allowed_domains = c->blocked_domains = c->allowed_ports = c->environment =
 		(struct strv){0};
@@ -255,7 +258,8 @@ static int prepare(struct session *s, const struct caller *who,
 	s->created_boot_us = s->active_boot_us;
 	s->workspace = mem_strdup(s->config.workspace);
 	s->policy_name = mem_strdup(s->config.policy);
-	s->cwd = mem_strdup(START_DIR);
+	s->cwd = s->config.working_dir != NULL ? path_clean("/", s->config.working_dir)
+					       : mem_strdup(START_DIR);
 	memcpy(s->request_id, who->request_id, sizeof(s->request_id));
 	session_env(s->ss->deps.config, &s->config.environment, &s->env);
 	for (size_t i = 0; i < s->env.n; i++)

@@ -224,7 +224,7 @@ void session_patched(struct session *s, const char *old_cwd)
 		record(p);
 	} else if (p->step == STEP_UNDO) {
 		refuse(p, &p->refusal);
-	} else if (strcmp(s->cwd, p->dir) != 0 && strcmp(s->cwd, old_cwd) == 0) {
+	} else if (!session_same_dir(s, s->cwd, p->dir) && strcmp(s->cwd, old_cwd) == 0) {
 		/* A warden that cannot go there stays where it was. */
 		err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
 			   p->request.working_dir);

@@ -128,6 +128,40 @@ static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
 	}
 }
 
+/* The warden answers with the path by which the session sees it. */
+static void ses_1_a_directory_of_the_workspace_by_either_path(void **state)
+{
+	static const struct {
+		const char *asked, *answered;
+		enum err_code code;
+	} rows[] = {
+		{"/srv/real/src", "/workspace/src", E_OK},
+		{"/srv/real/src", "/workspace/src", E_OK}, /* it was there before */
+		{"/workspace/src", "/workspace/src", E_OK},
+		{"/srv/real/gone", "/workspace/src", E_BAD_REQUEST},
+		{"/srv/reals", "/workspace/src", E_BAD_REQUEST},
+		{"/srv/real", "/workspace", E_OK},
+	};
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct session_request request = {.working_dir = kit_text(rows[i].asked)};
+		struct told t = {0};
+
+		session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, rows[i].answered, &(struct strv){0});
+		if (rows[i].code == E_OK) {
+			kit_skip(&f->link, MSG_warden_patch);
+			fake_state(k, f, rows[i].answered, &(struct strv){0});
+		}
+		assert_int_equal(t.n, 1);
+		assert_int_equal(t.err.code, rows[i].code);
+		assert_string_equal(kit_get(k, "s1")->cwd, rows[i].answered);
+	}
+}
+
 static void ses_5_limits_only_become_narrower(void **state)
 {
 	struct kit *k = *state;
@@ -408,6 +442,7 @@ int main(void)
 		TEST(ses_1_the_directory_is_tried_first),
 		TEST(ses_1_a_directory_that_is_not_there_changes_nothing),
 		TEST(ses_1_names_of_the_same_directory_are_no_failure),
+		TEST(ses_1_a_directory_of_the_workspace_by_either_path),
 		TEST(ses_5_limits_only_become_narrower),
 		TEST(ses_5_no_limit_is_the_widest),
 		TEST(ses_5_a_patch_asks_the_launcher),

@@ -2,6 +2,7 @@
 /* A session's life: states, the orderly stop, the end. Creation is in create.c, changes in patch.c.
  */
 #include "base/log.h"
+#include "model/workspace_names.h"
 #include "session/command_events.h"
 #include "session/drain.h"
 #include "session/homes.h"
@@ -97,6 +98,15 @@ bool session_is_idle(const struct session *s)
 		if (c->phase != COMMAND_OVER)
 			return false;
 	return true;
+}
+
+bool session_same_dir(const struct session *s, const char *a, const char *b)
+{
+	char *pair[] = {s->workspace, (char *)WORKSPACE_CANONICAL};
+	const struct workspace_names names = {.shown = {pair, ARRAY_LEN(pair)}};
+	cleanup_free char *x = workspace_canonical(&names, a), *y = workspace_canonical(&names, b);
+
+	return strcmp(x != NULL ? x : a, y != NULL ? y : b) == 0;
 }
 
 int session_within_reach(const struct session *s, struct err *err)

@@ -122,6 +122,8 @@ bool session_is_idle(const struct session *s); /* no command runs or waits */
 const char *session_used_up(const struct session *s, struct err *err);
 /* Whether its warden can be asked. E_SESSION_STOPPED, E_UNAVAILABLE. */
 int session_within_reach(const struct session *s, struct err *err);
+/* Both are one directory, by whichever path of the workspace. */
+bool session_same_dir(const struct session *s, const char *a, const char *b);
 /* Changes the state and writes its event; the caller writes the row. */
 void session_set_state(struct session *s, enum session_state to, const char *reason);
 void session_is_active(struct session *s); /* its idle time begins anew */

@@ -50,6 +50,40 @@ static void ses_1_a_unix_connection_is_passed_as_the_proof(void **state)
 	msg_done(MSG_launcher_create, &m);
 }
 
+static void ses_1_a_session_starts_in_a_directory_that_it_can_enter(void **state)
+{
+	static const struct {
+		const char *asked, *answered, *capped;
+	} rows[] = {
+		{"/srv/real/src/.", "/workspace/src", "[]"},
+		{"/tmp", "/tmp", "[]"},
+		{"/srv/real/gone", "/workspace", "[\"working_dir\"]"},
+	};
+	struct kit *k = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char id[] = {'s', (char)('1' + i), '\0'};
+		struct session_request request = kit_request_of(id);
+		struct fake *f;
+		struct told t = {0};
+		cleanup_buf struct buf r = {0};
+
+		request.working_dir = kit_text(rows[i].asked);
+		session_create(k->ss, &k->who, &request, kit_told, &t);
+		kit_turn(k);
+		kit_skip(&k->launcher, MSG_launcher_create);
+		f = fake_new(k, id);
+		fake_created(k, f);
+		kit_skip(&f->link, MSG_warden_hello);
+		fake_state(k, f, rows[i].answered, &(struct strv){0});
+		assert_int_equal(t.err.code, E_OK);
+		r = kit_session_record(k, id);
+		assert_at(&r, "working_dir", rows[i].answered);
+		assert_at(&r, "config.working_dir", rows[i].asked);
+		assert_at(&r, "capped", rows[i].capped);
+	}
+}
+
 static void ses_2_created_is_ready_after_the_first_state(void **state)
 {
 	struct kit *k = *state;
@@ -546,6 +580,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_1_the_launcher_is_asked_with_the_proof),
 		TEST(ses_1_a_unix_connection_is_passed_as_the_proof),
+		TEST(ses_1_a_session_starts_in_a_directory_that_it_can_enter),
 		TEST(ses_2_created_is_ready_after_the_first_state),
 		TEST(ses_3_what_was_asked_for_is_required),
 		TEST(ses_3_what_cannot_be_enforced_is_reported),

@@ -203,6 +203,8 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 		settled(s);
 	} else {
 		session_take_walls(s, &now->walls);
+		if (s->state == SESSION_CREATING && !session_same_dir(s, s->cwd, old_cwd))
+			strv_add_new(&s->capped, "working_dir");
 		if (s->state == SESSION_CREATING)
 			session_on_ready(s);
 		else

@@ -113,6 +113,8 @@ void server_link_open(struct warden *w);
 void server_link_close(struct warden *w);
 /* Sends the messages that are due; true if none is left, or there is no link. */
 bool server_link_flush(struct warden *w);
+/* The session can enter the directory. The loop waits, but not long. */
+bool warden_may_enter(struct warden *w, const char *cwd);
 
 /* ---- processes.c ---- */
 

@@ -285,8 +285,8 @@ static void drop_enter(void *arg)
 	free(e);
 }
 
-/* The loop waits, but not long: the directory's file system may not answer. */
-static bool may_enter(struct warden *w, const char *cwd)
+/* The directory's file system may not answer. */
+bool warden_may_enter(struct warden *w, const char *cwd)
 {
 	struct enter_walk *e;
 	bool may;
@@ -324,10 +324,13 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 	struct warden *w = ctx;
 	struct shell_memory *m = &w->memory;
 	struct strv before = {0};
+	cleanup_free char *cwd = NULL;
 
 	w->api.patches++;
 	w->api.patch_req = link_msg->req;
-	if (p->cwd != NULL && (p->cwd[0] != '/' || !may_enter(w, p->cwd)))
+	if (p->cwd != NULL)
+		cwd = workspace_seen(&w->place.names, p->cwd);
+	if (cwd != NULL && (cwd[0] != '/' || !warden_may_enter(w, cwd)))
 		return;
 	strv_copy(&before, &m->env);
 	for (size_t i = 0; i < p->unset.n; i++)
@@ -343,8 +346,8 @@ static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 		}
 	}
 	strv_done(&before);
-	if (p->cwd != NULL && strcmp(p->cwd, m->cwd) != 0)
-		env_chdir(m, p->cwd);
+	if (cwd != NULL && strcmp(cwd, m->cwd) != 0)
+		env_chdir(m, cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
 	narrow_files(w, p);

@@ -235,8 +235,11 @@ void warden_greet(struct warden *w)
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
-		cleanup_free char *there = workspace_seen(&w->place.names, cwd);
+		cleanup_free char *first = workspace_seen(&w->place.names, CWD_DEFAULT),
+				  *there = workspace_seen(&w->place.names, cwd);
 
+		if (strcmp(first, there) != 0 && !warden_may_enter(w, there))
+			mem_replace(&there, take(first));
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));

@@ -489,7 +489,7 @@ def test_cli_1_exec_makes_a_missing_session_with_create(server):
         [harness.AGENTSH, "exec", "made-by-exec", "--create", "--output", "shell", "--", "pwd"], capture_output=True, cwd=ws,
         env=server.environment(), stdin=subprocess.DEVNULL, **server.as_user(),
     )  # fmt: skip
-    assert (r.returncode, r.stdout) == (0, b"/workspace\n"), r.stderr
+    assert (r.returncode, r.stdout) == (0, f"{ws}\n".encode()), r.stderr
     assert server.get("/api/v1/sessions/made-by-exec").json["workspace"] == str(ws)
 
 

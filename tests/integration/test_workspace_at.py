@@ -66,6 +66,72 @@ def test_sbx_1_the_workspace_is_at_both_paths(server, place):
         s.destroy()
 
 
+def test_ses_1_patch_takes_a_directory_of_the_workspace_by_either_path(new_server):
+    for uid in (0, harness.USER_UID):
+        for at in ("both", "workspace", "real"):
+            s = new_server(uid=uid, config={"sandbox": {"workspace_at": at}})
+            with project(s, "/home") as path:
+                (path / "sub").mkdir()
+                shown = path if at == "real" else Path("/workspace")
+                for start in ("sub", "."):
+                    ses = s.session(workspace=str(path), working_dir=str(path / start))
+                    there = str((path if at == "both" else shown) / start)
+                    assert (ses.get()["working_dir"], ses.out("pwd").strip()) == (there, there)
+                    ses.destroy()
+                ses = s.session(workspace=str(path))
+                for asked, there in (
+                    (path / "sub", (path if at == "both" else shown) / "sub"),
+                    ("/workspace/sub", shown / "sub"),
+                    ("..", shown),
+                    (path, path if at == "both" else shown),
+                    ("/tmp", "/tmp"),
+                ):
+                    a = s.call("PATCH", ses.path, {"working_dir": str(asked)})
+                    assert (a.status, a.json["working_dir"]) == (200, str(there)), (at, asked, a.body)
+                    assert ses.out("pwd").strip() == str(there)
+                for asked in (path / "gone", "/workspace/gone", f"{path}s", path.parent / "other"):
+                    a = s.call("PATCH", ses.path, {"working_dir": str(asked)})
+                    assert (a.code, ses.get()["working_dir"]) == ("E_BAD_REQUEST", "/tmp"), (at, asked)
+                ses.destroy()
+
+
+def test_ses_1_a_session_starts_where_it_can(server):
+    with project(server, "/home") as path:
+        s = server.session(workspace=str(path), working_dir=str(path / "gone"))
+        record = s.get()
+        assert (record["working_dir"], record["capped"]) == ("/workspace", ["working_dir"])
+        assert record["config"]["working_dir"] == str(path / "gone")
+        s.destroy()
+        a = server.post("/api/v1/sessions", {"workspace": str(path), "working_dir": "sub"})
+        assert a.code == "E_BAD_REQUEST" and a.json["error"]["details"][0]["field"] == "working_dir", a.body
+
+
+def test_cli_1_sessions_of_the_cli_start_in_the_own_directory(server):
+    extra = {"user": server.uid, "group": server.uid, "extra_groups": []} if server.uid else {}
+
+    def cli(where, *argv):
+        r = subprocess.run([harness.AGENTSH, *map(str, argv)], cwd=where, capture_output=True, text=True, timeout=60,
+                           env=server.environment(), stdin=subprocess.DEVNULL, **extra)  # fmt: skip
+        assert r.returncode == 0, r
+        return r.stdout.split()
+
+    with project(server, "/home") as path:
+        as_user(server, "mkdir", path / "sub")
+        for n, (where, workspace, start) in enumerate([
+            (path / "sub", path, path / "sub"), (path, path, path), (path / "sub", ".", path / "sub"),
+            (path.parent, path, "/workspace"), (path, path / "sub", "/workspace"),
+        ]):  # fmt: skip
+            name = f"own-{path.parents[1].name}-{n}"
+            cli(where, "session", "create", "--id", name, "--workspace", workspace)
+            assert cli("/", "exec", name, "--output", "shell", "--", "pwd") == [str(start)], (where, workspace)
+            cli("/", "session", "destroy", name)
+        name = f"made-{path.parents[1].name}"
+        exec_ = ("exec", name, "--create", "--output", "shell")
+        assert cli(path / "sub", *exec_, "--working-dir", "/tmp", "--", "pwd") == ["/tmp"]
+        assert cli(path, *exec_, "--", "pwd") == [str(path / "sub")]  # the session's, which stays
+        cli("/", "session", "destroy", name)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_sbx_1_no_parent_of_either_path_can_be_renamed(server, place):
     with project(server, place) as path:
