@@ -154,15 +154,6 @@ void limits_before(struct commands *cs)
 		limits_look(cs);
 }
 
-static void end_for(struct run *r, char *limit)
-{
-	r->limit = limit;
-	if (r->phase == RUN_RUNNING)
-		run_begin_kill(r, WHY_LIMIT);
-	else
-		run_kill(r, &(struct warden_kill){.signal = SIGKILL});
-}
-
 /* Limits that another process counts. */
 static const struct reached_row {
 	const char *name;
@@ -199,12 +190,17 @@ void limits_reached(struct commands *cs, const struct process_limit *m)
 	record(cs, &e);
 	message =
 		mem_printf("the session has %s its %" PRIu64 " %s", row->did, m->value, row->what);
-	if (row->ends && r != NULL)
-		end_for(r, take(message));
-	else if (kept != NULL)
+	if (row->ends && r != NULL) {
+		r->limit = take(message);
+		if (r->phase == RUN_RUNNING)
+			run_begin_kill(r, WHY_LIMIT);
+		else
+			run_kill(r, &(struct warden_kill){.signal = SIGKILL});
+	} else if (kept != NULL) {
 		result_limited(kept, message);
-	else
+	} else {
 		r->tree_full = take(message);
+	}
 }
 
 char *limits_met(const struct run *r)

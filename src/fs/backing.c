@@ -262,8 +262,9 @@ static void keep_dir(struct fs *fs, uint64_t node, int fd, struct backing_dir *o
 	close_kept(fs, old);
 }
 
-/* Closes up to so many directories that are not in use; their entries stay, for the next ones. */
-static bool close_some(struct fs *fs)
+/* Closes up to so many directories that are not in use; their entries stay, for the next ones.
+ * removed: only what has lost its name. */
+static bool close_some(struct fs *fs, bool removed)
 {
 	struct backing *b = &fs->backing;
 	int fd[64];
@@ -273,7 +274,8 @@ static bool close_some(struct fs *fs)
 	for (uint16_t i = b->dir[0].newer; i != 0 && n < ARRAY_LEN(fd); i = b->dir[i].newer) {
 		struct node *owner = node_get(fs->nodes, b->dir[i].node);
 
-		if (b->dir[i].users > 0 || b->dir[i].fd < 0 || is_removed_file(fs, &b->dir[i]))
+		if (b->dir[i].users > 0 || b->dir[i].fd < 0 || is_removed_file(fs, &b->dir[i]) ||
+		    (removed && (owner == NULL || owner->names != NULL)))
 			continue;
 		if (owner != NULL)
 			owner->open_dir = 0;
@@ -287,9 +289,15 @@ static bool close_some(struct fs *fs)
 	return n > 0;
 }
 
+void backing_drop_removed(struct fs *fs)
+{
+	while (close_some(fs, true))
+		;
+}
+
 bool backing_made_room(struct fs *fs, int r)
 {
-	return (r == -EMFILE || r == -ENFILE) && close_some(fs);
+	return (r == -EMFILE || r == -ENFILE) && close_some(fs, false);
 }
 
 void backing_put_dir(struct fs *fs, struct backing_dir *d)

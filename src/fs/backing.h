@@ -54,6 +54,8 @@ void backing_put_dir(struct fs *fs, struct backing_dir *d);
 /* Before the name is removed: keeps the object for clients that have it without an open file, as a
  * working directory or by O_PATH, until the kernel forgets the node or others need the room. */
 void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name);
+/* Closes what is kept by that, where no file is open. */
+void backing_drop_removed(struct fs *fs);
 /* Closes what the kernel has forgotten. */
 void backing_close_forgotten(struct fs *fs);
 /* The node of the entry is freed; with the lock. */

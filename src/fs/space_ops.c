@@ -99,14 +99,22 @@ static struct tree_change writes(uint64_t fh, uint64_t from, uint64_t len)
 		.place = AT_HANDLE, .fh = fh, .most = len, .from = from, .end = from + len};
 }
 
+static bool truncates(const struct fs_request *q)
+{
+	return q->opcode == FUSE_SETATTR
+		       ? (((const struct fuse_setattr_in *)q->arg)->valid & FATTR_SIZE) != 0
+		       : (((const struct fuse_open_in *)q->arg)->flags & O_TRUNC) != 0;
+}
+
 /* False: the operation adds nothing and frees nothing. */
 static bool describe(struct fs *fs, const struct fs_request *q, struct tree_change *out)
 {
 	const struct tree_change at_node = {.place = AT_NODE, .node = q->node},
 				 makes = {.place = AT_NEW, .most = INODE_BYTES, .dir = q->node};
-	const struct fuse_write_in *write = q->arg;
-	const struct fuse_fallocate_in *room = q->arg;
+
+	const struct fuse_fallocate_in *allocation = q->arg;
 	const struct fuse_copy_file_range_in *copy = q->arg;
+	const struct fuse_write_in *write = q->arg;
 
 	*out = at_node;
 	switch (q->opcode) {
@@ -114,8 +122,8 @@ static bool describe(struct fs *fs, const struct fs_request *q, struct tree_chan
 		*out = writes(write->fh, write->offset, q->data_len);
 		return true;
 	case FUSE_FALLOCATE:
-		*out = writes(room->fh, room->offset, room->length);
-		if (room->mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE))
+		*out = writes(allocation->fh, allocation->offset, allocation->length);
+		if (allocation->mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE))
 			out->most = 0;
 		return true;
 	case FUSE_COPY_FILE_RANGE:
@@ -124,9 +132,8 @@ static bool describe(struct fs *fs, const struct fs_request *q, struct tree_chan
 			      copy->len < FS_COPY_MAX ? copy->len : FS_COPY_MAX);
 		return true;
 	case FUSE_OPEN:
-		return (((const struct fuse_open_in *)q->arg)->flags & O_TRUNC) != 0;
 	case FUSE_SETATTR:
-		return (((const struct fuse_setattr_in *)q->arg)->valid & FATTR_SIZE) != 0;
+		return truncates(q);
 	case FUSE_SETXATTR:
 		out->most = q->data_len;
 		return true;
@@ -203,10 +210,15 @@ static int run_charged(struct fs *fs, const struct fs_request *q, struct fs_repl
 {
 	const struct disk_use before = look_at(fs, c), dir = look_node(fs, c->dir);
 	const uint64_t most = most_added(c, &before);
+	bool fits = space_reserve(fs->space, most);
 	struct disk_use after;
 	int result;
 
-	if (!space_reserve(fs->space, most)) {
+	if (!fits) { /* the kernel forgets what was removed a moment later */
+		backing_drop_removed(fs);
+		fits = space_reserve(fs->space, most);
+	}
+	if (!fits) {
 		if (fs->watch != NULL)
 			watch_full(fs, q, c->place == AT_HANDLE ? handle_get(fs, c->fh) : NULL);
 		return -ENOSPC;
