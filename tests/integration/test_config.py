@@ -250,7 +250,10 @@ def test_cfg_1_sessions_base_dir(new_server):
     s.merge(s.config, {"sessions": {"base_dir": str(s.dir / "data")}})
     s.start()
     assert (s.dir / "data/agentsh.db").exists()
-    assert (s.dir / "data").stat().st_mode & 0o777 == 0o700
+    # others may pass to the trash of their own sessions, and neither list nor open anything else
+    assert (s.dir / "data").stat().st_mode & 0o777 == 0o711
+    for e in (s.dir / "data").iterdir():
+        assert e.name == "trash" or e.stat().st_mode & 0o077 == 0, (e, oct(e.stat().st_mode))
 
 
 def test_cfg_1_sessions_max_sessions(new_server):

@@ -331,4 +331,4 @@ def test_fil_7_a_session_keeps_what_it_looks_at_again_and_sees_the_hosts_changes
     (s.workspace / "d/f3").rename(s.workspace / "d/new")
     wait_for(lambda: s.out("cat d/f1") == "second\n", "the new text")
     wait_for(lambda: {"f2", "f3", "new"} & set(s.out("ls d").split()) == {"new"}, "the new names")
-    assert s.script("stat d/f2")["result"]["exit_code"] == 1
+    wait_for(lambda: s.script("stat d/f2")["result"]["exit_code"] == 1, "the removed name is gone")
