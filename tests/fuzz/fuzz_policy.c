@@ -47,7 +47,7 @@ static void show(const struct policy *p)
 	struct strv lines = {0};
 	json_t *parsed = NULL;
 
-	policy_format(p, &w);
+	policy_format(p, NULL, &w);
 	ensure(json_parse(json.data, json.len, &parsed, NULL) == 0);
 	json_decref(parsed);
 	policy_summary(p, &lines);
