@@ -2,6 +2,7 @@
 """What the behaviour tests stand on: a real server in a directory of its own, and a plain HTTP client for it."""
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -21,6 +22,10 @@ TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("AGENTSH_BUILD_DIR", TOP / "build"))
 AGENTSH = BUILD / "agentsh"
 USER_UID = 1000
+# Configurations. The policy `default` has rules about files, which need a file server.
+OBSERVE = {"policies": {"default": "observe"}}
+NATIVE = {"monitoring": {"mode": "native"}, **OBSERVE}
+MODES = {"native": NATIVE, "fuse": {}}
 DEADLINE = 30  # seconds after which waiting for something is a failure
 
 
@@ -363,6 +368,22 @@ class Session:
         a = self.server.call("DELETE", self.path, key=self.key)
         assert a.status == 200, a.body
         return a.json
+
+
+class Gate:
+    """Holds a script of a session at `wait`, until it is opened. A lock of a file, because the session's pipes (FIFOs) in a
+    workspace that a file server shows are its own."""
+
+    def __init__(self, session, name="gate"):
+        path = session.workspace / name
+        path.touch()
+        path.chmod(0o666)
+        self.file = path.open()
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        self.wait = f"flock /workspace/{name} true"
+
+    def open(self):
+        self.file.close()
 
 
 class Stdio:

@@ -7,7 +7,8 @@
 #include "probe/probe.h"
 #include <stdio.h>
 
-#define DENYING_POLICY "doctor" /* a shipped policy */
+#define DENYING_POLICY "doctor"	 /* a shipped policy */
+#define UNRULED_POLICY "observe" /* the same, without rules about files */
 #define OUTPUT_BYTES 65536
 
 /* The limits are low, so that exceeding them costs little. */
@@ -29,11 +30,12 @@ struct doctor {
 	struct doctor_outside outside;
 	struct doctor_report report;
 	struct config config;
-	bool denied; /* a program that a policy denies was tried */
+	const char *policy; /* of the sessions; NULL: that of a session which names none */
+	bool denied;	    /* a program that a policy denies was tried */
 };
 
-/* Makes a throwaway session. policy NULL: the usual one; asked: 1 << index of a limit to ask for.
- * The caller calls close_session in any case. */
+/* Makes a throwaway session. policy NULL: d->policy; asked: 1 << index of a limit to ask for. The
+ * caller calls close_session in any case. */
 static int open_session(struct doctor *d, const char *policy, unsigned asked, json_t **session,
 			struct err *err)
 {
@@ -43,6 +45,7 @@ static int open_session(struct doctor *d, const char *policy, unsigned asked, js
 	jw_obj(&w);
 	jw_kstr(&w, "workspace", d->outside.workspace);
 	jw_kstr(&w, "idle_timeout", "1m"); /* the session ends if this process is killed */
+	policy = policy != NULL ? policy : d->policy;
 	if (policy != NULL)
 		jw_kstr(&w, "policy", policy);
 	jw_kobj(&w, "resource_limits");
@@ -189,7 +192,7 @@ static int try_plain(struct doctor *d, struct err *err)
 
 	if (r < 0)
 		return r;
-	take_walls(d, session, UINT64_MAX);
+	take_walls(d, session, d->policy == NULL ? UINT64_MAX : ~(UINT64_C(1) << WALL_file_rules));
 	checks_programs = d->report.wall[WALL_exec_policy].state == WALL_UP;
 	r = probe(d, session, "walls", &d->outside.args, err);
 	/* Inside, the pid may be that of another process: only this process can see the signal. */
@@ -263,7 +266,18 @@ static int try_limits(struct doctor *d, struct err *err)
 	return r;
 }
 
-/* A wall that the server cannot set up is a finding, not a failure of the doctor. */
+static void take_refusal(struct doctor *d, const struct err *why)
+{
+	const int wall = doctor_wall_by_name(why->subject);
+
+	if (wall < 0)
+		return;
+	take_wall(d, (enum wall)wall, WALL_UNAVAILABLE, why->message);
+	d->report.wall[wall].may_lack = false;
+}
+
+/* A wall that the server cannot set up is a finding, not a failure of the doctor. If it is
+ * file_rules, the other walls are tried with a policy that does not need it. */
 static int examine(struct doctor *d, struct err *err)
 {
 	int r;
@@ -271,16 +285,22 @@ static int examine(struct doctor *d, struct err *err)
 	doctor_outside_run(&d->outside, "walls", &d->outside.args, &d->report);
 	doctor_outside_run(&d->outside, "environment", &variables, &d->report);
 	r = try_plain(d, err);
+	if (r == -E_ENFORCEMENT && strcmp(err->subject, wall_name(WALL_file_rules)) == 0) {
+		struct err other = {0};
+
+		take_refusal(d, err);
+		d->policy = UNRULED_POLICY;
+		if (try_plain(d, &other) == 0)
+			return try_limits(d, err);
+		if (other.code == E_ENFORCEMENT)
+			*err = other;
+	}
 	if (r == 0)
 		return try_limits(d, err);
 	if (r != -E_ENFORCEMENT)
 		return r;
 	d->report.refusal = mem_strdup(err->message);
-	r = doctor_wall_by_name(err->subject);
-	if (r >= 0) {
-		take_wall(d, (enum wall)r, WALL_UNAVAILABLE, err->message);
-		d->report.wall[r].may_lack = false;
-	}
+	take_refusal(d, err);
 	return 0;
 }
 

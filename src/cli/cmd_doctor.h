@@ -53,8 +53,9 @@ struct doctor_host {
 	char toolchains[256]; /* of the user who asks; may be empty */
 	const char *cgroup;   /* "v1", "v2", "hybrid", "none" */
 	int landlock_abi;
-	bool root; /* root runs the server */
-	bool fuse, seccomp, masked_proc;
+	bool root;	      /* root runs the server */
+	bool fuse, fuse_shut; /* /dev/fuse is there; the server may not open it */
+	bool seccomp, masked_proc;
 	/* -1 if the kernel does not have the setting */
 	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
 		yama_ptrace_scope, file_max;

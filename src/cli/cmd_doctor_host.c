@@ -138,6 +138,7 @@ void doctor_host_read(struct doctor_host *h)
 
 	*h = (struct doctor_host){.root = geteuid() == 0,
 				  .fuse = access("/dev/fuse", F_OK) == 0,
+				  .fuse_shut = access("/dev/fuse", R_OK | W_OK) != 0,
 				  .seccomp = file_has("/proc/self/status", "\nSeccomp:"),
 				  .masked_proc = file_has("/proc/self/mounts", " /proc/kcore "),
 				  .landlock_abi = abi > 0 ? (int)abi : 0,
@@ -195,6 +196,12 @@ void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out)
 		 "start the container with --security-opt seccomp=unconfined (or a profile that "
 		 "allows clone, unshare, mount and pivot_root)"},
 		{W(user_namespace), user, "or run the server as root: it needs no user namespace"},
+		{W(file_rules), !h->fuse,
+		 "load the fuse module (modprobe fuse), or pass the device into the container "
+		 "(--device /dev/fuse)"},
+		{W(file_rules), h->fuse && h->fuse_shut, "chmod 666 /dev/fuse, as udev does"},
+		{W(file_rules), true,
+		 "or choose a policy without rules about files (--policy observe)"},
 		{W(mount_namespace), contained_root,
 		 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
 		 "--security-opt apparmor=unconfined"},

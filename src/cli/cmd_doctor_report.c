@@ -183,7 +183,10 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 	buf_addf(out, "Landlock ABI:  %d%s%s\n", h->landlock_abi,
 		 lacks[0] != '\0' ? ", lacks " : "", lacks);
 	buf_addf(out, "LSMs:          %s\n", h->lsms);
-	buf_addf(out, "/dev/fuse:     %s\n", h->fuse ? "yes" : "no");
+	buf_addf(out, "/dev/fuse:     %s\n",
+		 !h->fuse	? "no"
+		 : h->fuse_shut ? "yes, but this user may not open it"
+				: "yes");
 	buf_addf(out, "Toolchains:    %s\n", h->toolchains[0] != '\0' ? h->toolchains : "none");
 	if (h->file_max > 0 && h->file_max < FILES_ENOUGH)
 		buf_addf(

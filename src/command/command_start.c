@@ -286,7 +286,7 @@ static bool cannot_enter(struct run *r, const struct lookup *q)
 			"the session's file system does not answer; try again later");
 	} else {
 		errno = q->enter.errnum;
-		if (errno == 0 && (q->errnum == 0 || !proc_ending(r->cs->init_pid)))
+		if (errno == 0 && (q->errnum == 0 || r->cs->dying(r->cs->owner) == NULL))
 			return false;
 		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
 	}

@@ -105,12 +105,14 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *commands)
 
 void run_refuse(struct run *r, const struct err *err)
 {
-	const struct err ends = {.code = E_SESSION_STOPPED,
-				 .message = "the session ends: init died"};
+	const char *died = r->cs->dying(r->cs->owner);
+	struct err ends = {.code = E_SESSION_STOPPED};
 
-	/* Without init the session's root is gone, so any other reason would be wrong. */
-	results_refuse(&r->cs->results, r->ask.command_id, r->req,
-		       proc_ending(r->cs->init_pid) ? &ends : err);
+	/* Without init or the file server the session's root or workspace is gone, so any other
+	 * reason would be wrong. */
+	if (died != NULL)
+		snprintf(ends.message, sizeof(ends.message), "the session ends: %s died", died);
+	results_refuse(&r->cs->results, r->ask.command_id, r->req, died != NULL ? &ends : err);
 	r->phase = RUN_DEAD;
 }
 

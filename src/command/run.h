@@ -100,7 +100,6 @@ TAILQ_HEAD(run_list, run);
 struct commands {
 	/* From the start; borrowed. */
 	const char *session_id;
-	pid_t init_pid;
 	struct link *init; /* starts new leaders */
 	const struct clock *clock;
 	struct loop *loop;
@@ -111,6 +110,8 @@ struct commands {
 	void (*leader_died)(void *owner, const char *command_id);
 	/* A result is due; returns how many processes are asked for their last events of it. */
 	unsigned (*settle)(void *owner, const char *command_id);
+	/* The title of a process of the session that has died or is dying, or NULL. */
+	const char *(*dying)(void *owner);
 	/* The command has ended; processes of it may live on. */
 	void (*over)(void *owner, const char *command_id);
 	void *owner;

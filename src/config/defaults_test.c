@@ -31,7 +31,8 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_string_equal(c->env_allow.v[5], "TZ");
 	assert_int_equal(c->limits.value[LIMIT_max_memory_mb], 0);
 	assert_int_equal(c->limits.value[LIMIT_command_timeout], 5 * 60 * 1000);
-	assert_string_equal(c->policy_default, "observe");
+	assert_string_equal(c->policy_default, "default");
+	assert_true(config_fuse(c));
 	assert_int_equal(c->policy_selectable.n, 0);
 	assert_string_equal(c->full_ring, "wait");
 	assert_int_equal(c->ring_bytes, 1024 * 1024);

@@ -241,7 +241,7 @@ const struct config_row config_rows[] = {
 	 "of them is written at once.",
 	 "test_cfg_1_sandbox_fuse_event_batch_delay"},
 
-	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "native", CHOICES("native", "fuse"),
+	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "native"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
 	 "by a file server of the session, which decides every operation by policy and records it.",
 	 "test_cfg_1_monitoring_mode"},
@@ -269,7 +269,7 @@ const struct config_row config_rows[] = {
 	 "Directory of policies (NAME.yaml) and of their sets (sets/NAME.yaml); those that "
 	 "agentsh ships come after it.",
 	 "test_cfg_1_policies_dir"},
-	{"policies.default", CONFIG_NAME, AT(policy_default), 0, 0, "observe", NULL,
+	{"policies.default", CONFIG_NAME, AT(policy_default), 0, 0, "default", NULL,
 	 "Policy of a session that does not name one.",
 	 "test_cfg_1_policies_default"},
 	{"policies.selectable", CONFIG_OURS, AT(policy_selectable), 0, 0, "", NULL,

@@ -86,7 +86,7 @@ struct held_path {
 	bool follow;   /* a link at its end */
 	/* found */
 	char *path; /* canonical; NULL: not in the workspace, or not found */
-	bool exists;
+	bool exists, directory;
 };
 struct held_walk {
 	pid_t tid;
@@ -168,6 +168,7 @@ static void find_path(const struct held_walk *w, struct held_path *p)
 		if (path != NULL)
 			continue;
 		p->exists = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+		p->directory = p->exists && S_ISDIR(st.st_mode);
 		whole = mem_printf("%s/%s", seen[1] != '\0' ? seen : "", name);
 		p->path = workspace_canonical(w->names, whole);
 		if (p->path == NULL)
@@ -307,6 +308,8 @@ static bool needs_approval(struct held_case *c, struct file_rules rules[2])
 
 		policy_decide_file(p, path[i], false, &rules[i]);
 		set = policy_file_set(p, &rules[i]);
+		if (i == 1 && c->row->change == MOVE && !c->found->to.directory)
+			ops[i] &= policy_replace_ops(set) | ~OP(delete);
 		*granted[i] = ops[i] & POLICY_FILE_APPROVE(set);
 		if ((ops[i] & set & POLICY_FILE_ALL) != *granted[i])
 			return false;

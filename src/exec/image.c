@@ -7,7 +7,9 @@
 #include "exec/image.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
+#include "model/acmd_names.h"
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -212,6 +214,19 @@ static int open_path(const struct resolver *r, const char *path, uint64_t flags)
 
 /* ---- looking ---- */
 
+/* init has mounted agentsh's own programs read-only. When an upgrade replaces them on the machine,
+ * the old files lose their names there and keep those in the session. */
+static void keep_own_name(struct file *f)
+{
+	char *gone = strstr(f->path, " (deleted)");
+
+	if (f->st.st_nlink > 0 || !path_within(f->path, ACMD_DIR))
+		return;
+	if (gone != NULL)
+		*gone = '\0';
+	f->st.st_nlink = 1;
+}
+
 /* Fills *f; 0 or an errno. For a file that is not executable (EACCES) it fills all but the head. */
 static int look(int fd, struct file *f)
 {
@@ -222,6 +237,7 @@ static int look(int fd, struct file *f)
 	if (fstat(fd, &f->st) == -1 || caller_link(getpid(), link, f->path) != 0 ||
 	    fstatvfs(fd, &fs) == -1)
 		return EPERM;
+	keep_own_name(f);
 	if (!S_ISREG(f->st.st_mode) || (fs.f_flag & ST_NOEXEC) != 0 || !may_execute(fd))
 		return EACCES;
 	memset(f->head, 0, sizeof(f->head));

@@ -366,7 +366,7 @@ static int ask_two(struct fs *fs, const struct fs_request *q, struct watched *w)
 	if (exchange)
 		to_ops = w->need.ops;
 	else if (w->to.known && w->need.names == WATCH_MOVE)
-		to_ops |= WATCH_OP(delete);
+		to_ops |= w->to.directory ? WATCH_OP(delete) : policy_replace_ops(w->to.set);
 	r = ask_at(fs->watch, w, &w->to, to_ops, !exchange);
 	if (r == 0)
 		r = ask_at(fs->watch, w, &w->at, w->need.ops, false);

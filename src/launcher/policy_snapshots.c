@@ -120,10 +120,15 @@ static void announce(struct launcher *l, struct launcher_policies *m, const stru
 	api_link_post(l, MSG_launcher_policies, 0, m, NULL, 0);
 }
 
-static void log_warnings(const struct checked *c)
+/* Notices alone, such as a set that does not exist yet, do not need a warning. */
+static void log_report(const struct checked *c)
 {
-	if (c->is.report != NULL)
+	if (c->is.report == NULL)
+		return;
+	if (strstr(c->is.report, ": warning: ") != NULL)
 		log_warn("policy", "name", c->is.name, "report", c->is.report);
+	else
+		log_info("policy", "name", c->is.name, "report", c->is.report);
 }
 
 struct checked *policies_add(struct launcher *l, struct checked *c)
@@ -138,7 +143,7 @@ struct checked *policies_add(struct launcher *l, struct checked *c)
 	SLIST_INSERT_HEAD(&l->policies, made, next);
 	for (size_t i = 0; i < ARRAY_LEN(once); i++) /* they are about one request */
 		free(take(*once[i]));
-	log_warnings(s);
+	log_report(s);
 	log_info("policy loaded", "name", s->is.name, "version", s->is.version);
 	strv_add(&m.loaded, s->is.name);
 	announce(l, &m, NULL, 0);
@@ -204,7 +209,7 @@ static bool reading_prepare(struct launcher *l, struct check_job *job, struct ch
 /* A policy in use was read again. */
 static void replace(struct checked *old, struct checked *fresh, struct launcher_policies *m)
 {
-	log_warnings(fresh);
+	log_report(fresh);
 	if (fresh->fd == -1) {
 		log_error("a policy is broken; the old one stays", "name", old->is.name, "error",
 			  fresh->is.message);

@@ -104,6 +104,14 @@ bool policy_approves(const struct policy *p, unsigned ops)
 	return false;
 }
 
+unsigned policy_replace_ops(uint32_t set)
+{
+	const unsigned overwrite = 1U << OP_FILE_write | 1U << OP_FILE_truncate;
+	const unsigned delete = 1U << OP_FILE_delete;
+
+	return (POLICY_FILE_APPROVE(set) & delete) != 0 && (set & overwrite) == 0 ? 0 : delete;
+}
+
 /* ---- moves ---- */
 
 /* A directory by both of its names; real may be NULL. */

@@ -233,9 +233,43 @@ static void fil_3_random_rules_lose_no_file_by_a_move(void **state)
 	assert_in_range(refused, 1, 2000);
 }
 
+static void fil_3_what_a_rename_needs_at_the_name_that_it_replaces(void **state)
+{
+	static const struct {
+		const char *decision, *ops;
+		bool needs;
+	} rows[] = {
+		{"allow", "[delete]", true},
+		{"deny", "[delete]", true},
+		{"log", "[delete]", true},
+		{"approve", "[delete]", false},
+		{"approve", "[delete, read, chmod]", false},
+		{"approve", "[delete, write]", true},
+		{"approve", "[delete, truncate]", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *text = mem_printf(
+			HEAD "default: {files: allow}\n"
+			     "file_rules: [{name: r, paths: ['/workspace/x'], operations: %s, "
+			     "decision: %s}]\n",
+			rows[i].ops, rows[i].decision);
+		struct file_rules rules;
+		struct policy_kit k;
+
+		policy_kit_open(&k, text, NULL);
+		policy_decide_file(k.p, "/workspace/x", false, &rules);
+		if (policy_replace_ops(policy_file_set(k.p, &rules)) !=
+		    (rows[i].needs ? 1U << OP_FILE_delete : 0))
+			fail_msg("%s", text);
+		policy_kit_close(&k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_3_what_a_rename_needs_at_the_name_that_it_replaces),
 		cmocka_unit_test(fil_3_paths_that_are_decided_alike_have_one_set),
 		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_out_of_a_rule),
 		cmocka_unit_test(fil_3_a_rule_may_leave_out_what_the_session_made),

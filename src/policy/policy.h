@@ -90,6 +90,10 @@ void policy_file_verdict(const struct policy *p, const struct file_rules *f, enu
 #define POLICY_FILE_APPROVE(set) ((set) & (set) >> OP_FILES & POLICY_FILE_ALL)
 #define POLICY_FILE_HIDDEN (1U << 2 * OP_FILES) /* the path is not shown; the bits above are 0 */
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
+/* What a rename needs at the name of a file that it replaces: `delete`. It needs nothing there if
+ * only an approver can allow `delete` and the file may be written and truncated: overwriting it,
+ * about which nobody is asked, would have the same effect. */
+unsigned policy_replace_ops(uint32_t set);
 /* Whether one of the operations (bits 1 << OP_FILE_…) that is denied somewhere below the directory
  * `from` may be allowed, or asked for, at the same place below `to`, or whether a file that would
  * be kept may be deleted for good (a "yes" may be wrong). Plain paths. */
@@ -161,6 +165,9 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 /* Adds one sentence that names the rules of the class that this version does not enforce and says
  * what to do; adds nothing if it enforces all. */
 void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out);
+/* Whether the policy can refuse a connection to 127.0.0.0/8, ::1 or localhost. A session with a
+ * network namespace reaches nothing else, so the namespace enforces every other restriction. */
+bool policy_restricts_loopback(const struct policy *p);
 /* Adds a few sentences about the policy for the agent that works under it. */
 void policy_summary(const struct policy *p, struct strv *out);
 /* Writes the whole policy as one JSON object, with the rules in the order of trial; with a view

@@ -6,6 +6,7 @@
  * policy_covers rejects a request that could never be allowed, so that the client learns it at
  * once. */
 #include "base/mem.h"
+#include "policy/cidr.h"
 #include "policy/domain.h"
 #include "policy/glob.h"
 #include "policy/snapshot.h"
@@ -40,6 +41,48 @@ static bool domain_within(const struct policy *p, const char *domain)
 			return false;
 	}
 	return policy_permits(p, c->fallback);
+}
+
+static bool any_name_meets(const struct policy *p, const struct snapshot_rule *r,
+			   const char *domain)
+{
+	for (uint32_t k = 0; k < r->subject.n; k++)
+		if (domain_overlaps(snapshot_pattern(p, r->subject.at + k), domain))
+			return true;
+	return (r->conditions & COND_DOMAINS) == 0;
+}
+
+/* Whether the rule has a block in which block lies (all of it), or that lies in block. */
+static bool any_block_meets(const struct policy *p, const struct snapshot_rule *r,
+			    const struct cidr *block, bool all)
+{
+	for (uint32_t k = 0; k < r->cidrs.n; k++) {
+		const struct cidr *c = &p->cidrs[r->cidrs.at + k];
+
+		if (cidr_covers(c, block) || (!all && cidr_covers(block, c)))
+			return true;
+	}
+	return (r->conditions & COND_CIDRS) == 0;
+}
+
+bool policy_restricts_loopback(const struct policy *p)
+{
+	static const struct cidr v4 = {.family = 4, .bits = 8, .byte = {127}},
+				 v6 = {.family = 6, .bits = 128, .byte = {[15] = 1}};
+	const struct snapshot_class *c = &p->head->class[OP_NET];
+
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_NET, i);
+		const bool lets = policy_permits(p, r->decision);
+
+		if (!lets && any_name_meets(p, r, "localhost") &&
+		    (any_block_meets(p, r, &v4, false) || any_block_meets(p, r, &v6, false)))
+			return true;
+		if (lets && (r->conditions & ~COND_CIDRS) == 0 &&
+		    any_block_meets(p, r, &v4, true) && any_block_meets(p, r, &v6, true))
+			return false;
+	}
+	return !policy_permits(p, c->fallback);
 }
 
 static bool port_within(const struct policy *p, uint16_t port)

@@ -176,6 +176,58 @@ static void sta_4_variables_that_load_code(void **state)
 	}
 }
 
+/* POL-7: a session without a network reaches its own loopback all the same. */
+static void pol_7_rules_that_can_refuse_loopback(void **state)
+{
+	static const struct {
+		const char *text;
+		bool restricts;
+	} rows[] = {
+		{HEAD "default: {network: allow}\n", false},
+		{HEAD "default: {network: deny}\n", true},
+		{HEAD "network_rules: [{name: n, ports: [1], decision: deny}]\n"
+		      "default: {network: allow}\n",
+		 true},
+		{HEAD
+		 "network_rules: [{name: n, cidrs: [10.0.0.0/8, 'fd00::/8'], decision: deny}]\n"
+		 "default: {network: allow}\n",
+		 false},
+		{HEAD "network_rules: [{name: n, cidrs: [127.0.0.2], decision: deny}]\n"
+		      "default: {network: allow}\n",
+		 true},
+		{HEAD "network_rules: [{name: n, cidrs: ['::/0'], decision: approve}]\n"
+		      "default: {network: allow}\n",
+		 true},
+		{HEAD "network_rules: [{name: n, domains: [x.example], decision: deny}]\n"
+		      "default: {network: allow}\n",
+		 false},
+		{HEAD "network_rules: [{name: n, domains: ['*'], decision: deny}]\n"
+		      "default: {network: allow}\n",
+		 true},
+		{HEAD "network_rules: [{name: a, cidrs: [127.0.0.0/8, '::1'], decision: allow},\n"
+		      "                {name: n, ports: [1], decision: deny}]\n",
+		 false},
+		{HEAD "network_rules: [{name: n, ports: [1], decision: deny, final: true},\n"
+		      "                {name: a, cidrs: [127.0.0.0/8, '::1'], decision: allow}]\n",
+		 true},
+		{HEAD "network_rules: [{name: a, cidrs: [127.0.0.0/8], decision: allow}]\n", true},
+		{HEAD "network_rules: [{name: a, cidrs: [127.0.0.0/9, '::1'], decision: allow}]\n",
+		 true},
+		{HEAD "network_rules: [{name: a, cidrs: ['0.0.0.0/0', '::/0'], ports: [80],\n"
+		      "                 decision: allow}]\n",
+		 true},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct policy_kit k;
+
+		policy_kit_open(&k, rows[i].text, NULL);
+		if (policy_restricts_loopback(k.p) != rows[i].restricts)
+			fail_msg("%s", rows[i].text);
+		policy_kit_close(&k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +236,7 @@ int main(void)
 		cmocka_unit_test(ses_3_ports_beyond_the_policy_are_refused),
 		cmocka_unit_test(ses_3_variables_beyond_the_policy_are_refused),
 		cmocka_unit_test(sta_4_variables_that_load_code),
+		cmocka_unit_test(pol_7_rules_that_can_refuse_loopback),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "base/remove.h"
 #include "sandbox/sandbox.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <linux/openat2.h>
@@ -172,7 +173,10 @@ static _Noreturn void home_trim_run(const struct home *h, bool drop, pid_t paren
 
 	fdio_close_except(fd, ARRAY_LEN(fd));
 	if ((drop && sandbox_become_holder(h->uid, h->uid, 0, NULL) < 0) ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent || nice(NICE) < 0)
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+		_exit(EXIT_FAILURE);
+	errno = 0; /* a server's own niceness may be negative, and nice() returns the sum */
+	if (nice(NICE) == -1 && errno != 0)
 		_exit(EXIT_FAILURE);
 	left = trim(h->dir, keep);
 	_exit(fdio_write_all(h->report, &left, sizeof(left)) < 0);

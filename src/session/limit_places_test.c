@@ -105,6 +105,7 @@ static void sbx_4_every_limit_is_in_the_configuration(void **state)
 
 		assert_int_equal(config_defaults(CONFIG_SYSTEM, &c, &err), 0);
 		assert_int_equal(config_override(assignment, &c, &err), 0);
+		assert_int_equal(config_override("monitoring.mode=native", &c, &err), 0);
 		assert_int_equal(c.limits.value[i], v);
 		if (row->by >= LIMIT_BY_FUSE) {
 			assert_int_equal(config_check(&c, &err), -E_BAD_REQUEST);

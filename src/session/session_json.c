@@ -1,16 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The session record of the interface. */
+#include "config/config.h"
+#include "model/process_table.h"
 #include "policy/policy.h"
 #include "session/command_state.h"
+#include "session/drain.h"
 #include "session/session_env.h"
 #include "session/session_policies.h"
 #include "session/session_state.h"
+#include "session/sessions.h"
 
-static bool enforces_files(const struct session *s)
+/* An ended session had one if the server still gives one. */
+static bool has_file_server(const struct session *s)
 {
-	const enum wall_state state = s->walls.wall[WALL_file_rules].state;
+	for (size_t i = 0; i < s->nrings; i++) {
+		const char *name = strrchr(s->ring[i].id, '/');
 
-	return state == WALL_UP || state == WALL_PARTIAL;
+		if (name != NULL && strcmp(name + 1, process_table[PROCESS_fs].name) == 0)
+			return true;
+	}
+	return s->nrings == 0 && config_fuse(s->ss->deps.config);
+}
+
+/* Whether the walls of the session enforce what the policy says about files or connections. */
+static bool enforces(const struct session *s, const struct policy *p, enum op_class class)
+{
+	const enum wall_state files = s->walls.wall[WALL_file_rules].state;
+
+	if (class == OP_FILE)
+		return files == WALL_UP || files == WALL_PARTIAL ||
+		       (files == WALL_ABSENT && has_file_server(s));
+	return s->walls.wall[WALL_net_namespace].state == WALL_UP &&
+	       !policy_restricts_loopback(p) && !limits_has(policy_limits(p), LIMIT_max_net_ops);
 }
 
 static void format_policy(struct session *s, struct jw *w)
@@ -24,7 +45,7 @@ static void format_policy(struct session *s, struct jw *w)
 	for (size_t i = 0; p != NULL && i < ARRAY_LEN(classes); i++) {
 		cleanup_buf struct buf text = {0};
 
-		if (classes[i] != OP_FILE || !enforces_files(s))
+		if (!enforces(s, p, classes[i]))
 			policy_unenforced(p, classes[i], &text);
 		if (text.len > 0)
 			strv_add(&unenforced, text.data);

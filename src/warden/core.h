@@ -136,6 +136,8 @@ void processes_settings(struct warden *w, int log_fd);
 unsigned processes_settle(void *warden, const char *command_id);
 void processes_command_over(void *warden, const char *command_id);
 bool processes_ready(const struct warden *w);
+/* The title of a process, init among them, that has died or is dying; NULL: none. */
+const char *processes_dying(void *warden);
 void processes_end(struct warden *w); /* closes the links: they end */
 void processes_kill(struct warden *w);
 bool processes_gone(const struct warden *w);

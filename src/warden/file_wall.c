@@ -10,18 +10,21 @@ static int refuse(const struct policy *p, const struct file_view *view, uint32_t
 	cleanup_strv struct strv places = {0};
 	cleanup_buf struct buf text = {0};
 
+	if (!file_view_served(view))
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"rule '%s' of policy '%s' is about single files, and this session has no "
+			"file server that enforces it (monitoring.mode is native, or the machine "
+			"has no FUSE or no namespaces): set monitoring.mode to fuse and load the "
+			"fuse module or pass /dev/fuse into the container, " REMEDY,
+			policy_rule_name(p, rule), policy_name(p));
 	policy_rule_held(p, rule, view, &places);
 	policy_format_places(&places, &text);
-	if (file_view_served(view))
-		return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			       "nothing holds rule '%s' of policy '%s' in %s; with monitoring.mode "
-			       "fuse single files are decided in the workspace alone; " REMEDY,
-			       policy_rule_name(p, rule), policy_name(p), text.data);
-	return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-		       "nothing holds rule '%s' of policy '%s' in %s with monitoring.mode native, "
-		       "or without FUSE; set monitoring.mode to fuse and load the fuse module or "
-		       "pass /dev/fuse into the container, " REMEDY,
-		       policy_rule_name(p, rule), policy_name(p), text.data);
+	return err_set(
+		err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+		"nothing holds rule '%s' of policy '%s' in %s; with monitoring.mode fuse single "
+		"files are decided in the workspace alone; " REMEDY,
+		policy_rule_name(p, rule), policy_name(p), text.data);
 }
 
 int file_wall_set(const struct policy *p, const struct file_view *view, bool may_lack,
@@ -34,7 +37,9 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 
 	if (!policy_restricts(p, OP_FILE)) {
 		wall_set(walls, WALL_file_rules, WALL_ABSENT,
-			 "the policy has no rules about files");
+			 "the policy has no rules about files; %s",
+			 served ? "the file server records what is done in the workspace"
+				: "nothing records what is done with files");
 		return 0;
 	}
 	policy_hold(p, view, &holds);

@@ -178,6 +178,24 @@ int processes_open(struct warden *w, struct err *err)
 	return r;
 }
 
+const char *processes_dying(void *warden)
+{
+	const struct warden *w = warden;
+	size_t n = 0;
+
+	if (w->init_dead || proc_ending(w->args->init_pid))
+		return process_table[process_of(PROCESS_INSIDE)].title;
+	for (size_t i = 0; i < w->args->nothers; i++) {
+		const struct process_link *l = &w->args->other[i];
+
+		if (l->row->start != PROCESS_BESIDE && l->row->start != PROCESS_AHEAD)
+			continue;
+		if (w->processes.one[n++].pidfd == -1 || proc_ending(l->pid))
+			return l->row->title;
+	}
+	return NULL;
+}
+
 void processes_greet(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)

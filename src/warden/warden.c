@@ -485,7 +485,6 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	if (w->loop == NULL)
 		return err_errno(err, E_UNAVAILABLE, NULL, "no epoll can be had");
 	w->commands = (struct commands){.session_id = args->session_id,
-					.init_pid = args->init_pid,
 					.init = &w->init.link,
 					.clock = w->clock,
 					.loop = w->loop,
@@ -493,6 +492,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 					.memory = &w->memory,
 					.settings = &w->settings,
 					.leader_died = on_leader_died,
+					.dying = processes_dying,
 					.settle = processes_settle,
 					.over = processes_command_over,
 					.owner = w,

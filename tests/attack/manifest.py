@@ -124,7 +124,7 @@ ATTACKS = [
     A("chown", "chown", "gives a file away", "privilege", CAP, "EPERM|EINVAL", "root"),
     A("file_capability", "setxattr security.capability", "gives a program of its own a capability", "privilege", CAP,
       "EPERM", "root"),
-    A("immutable", "FS_IOC_SETFLAGS", "makes a file that its owner cannot remove", "files", CAP, "EPERM", "root"),
+    A("immutable", "FS_IOC_SETFLAGS", "makes a file that its owner cannot remove", "files", CAP, "EPERM|ENOTTY", "root"),
     A("set_uid_bit", "chmod u+s", "leaves a program that runs as the workspace's owner", "privilege", "seccomp", "EPERM",
       "user"),
     A("set_gid_bit", "chmod g+s", "leaves a program that runs as the owner's group", "privilege", "seccomp", "EPERM",

@@ -262,8 +262,7 @@ class Stage:
 
     def session(self, policy="observe"):
         if policy not in self.sessions:
-            wanted = {} if policy == "observe" else {"policy": policy}
-            self.sessions[policy] = self.server.session(workspace=str(self.workspace), **wanted)
+            self.sessions[policy] = self.server.session(workspace=str(self.workspace), policy=policy)
         return self.sessions[policy]
 
     def walls(self, policy="observe"):

@@ -87,7 +87,7 @@ CHANGES = [
     ("ln -sf asknew dangling; echo x > dangling", "file_create /workspace/asknew", "file_create"),
     ("mv ask1 other", "file_rename /workspace/ask1 -> /workspace/other", "file_rename"),
     ("mv file asknew", "file_create+rename /workspace/file -> /workspace/asknew", "file_rename"),
-    ("mv -T file ask1", "file_create+delete+rename /workspace/file -> /workspace/ask1", "file_rename"),
+    ("mv -T file ask1", "file_create+rename /workspace/file -> /workspace/ask1", "file_rename"),
     ("ln file asknew", "file_create+link /workspace/file -> /workspace/asknew", "file_link"),
     ("ln -s x asknew", "file_create+symlink /workspace/asknew", "symlink_create"),
     ("echo x > write1", "file_write /workspace/write1", "file_create"),

@@ -45,6 +45,10 @@ for line in sys.argv[1:]:
 """
 
 
+# No policy with rules about files: nothing enforces them here.
+BARE = {"sandbox": {"allow_unenforced": ["namespaces"]}, **harness.OBSERVE}
+
+
 @pytest.fixture
 def bare():
     """Makes servers of uid 1000 on a machine without user namespaces."""
@@ -52,7 +56,8 @@ def bare():
 
     def factory(words=("namespaces",), uid=harness.USER_UID, host=HOST, config=None, start=True):
         harness.ensure_user()
-        s = Contained(host, uid, {"sandbox": {"allow_unenforced": list(words)}})
+        s = Contained(host, uid, BARE)
+        s.merge(s.config, {"sandbox": {"allow_unenforced": list(words)}})
         s.merge(s.config, config or {})
         made.append(s)
         return s.start() if start else s
@@ -65,7 +70,7 @@ def bare():
 @pytest.fixture(scope="module")
 def shared():
     harness.ensure_user()
-    s = Contained(HOST, harness.USER_UID, {"sandbox": {"allow_unenforced": ["namespaces"]}}).start()
+    s = Contained(HOST, harness.USER_UID, BARE).start()
     yield s
     s.finish()
 

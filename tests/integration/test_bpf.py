@@ -15,9 +15,9 @@ from harness import wait_for
 import bpf
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-NATIVE = {"monitoring": {"mode": "native"}}
+NATIVE = harness.NATIVE
 REQUIRED = {"sandbox": {"bpf": "required"}, **NATIVE}
-FUSE = {"sandbox": {"bpf": "required"}, "monitoring": {"mode": "fuse"}}
+FUSE = {"sandbox": {"bpf": "required"}}
 ALL_OF_CHECK = ["link", "map", "prog"]
 ALL_OF_FILES = ["link", "link", "map", "map", "map", "prog", "prog"]
 CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF = 12, 38, 39
@@ -230,7 +230,8 @@ def test_fil_8_bytes_are_counted_on_after_the_launchers_death(new_server):
 @pytest.mark.parametrize("config,most", [({"pool_size": 0}, 12), ({"root_inside": True}, 72)])
 def test_sbx_2_an_ended_sessions_map_goes(new_server, config, most, mode):
     """With root_inside no sandbox is prepared, and a client waits for each one."""
-    server = new_server(config={"sandbox": {"bpf": "required", **config}, "monitoring": {"mode": mode}})
+    own = NATIVE if mode == "native" else harness.OBSERVE
+    server = new_server(config={"sandbox": {"bpf": "required", **config}, **own})
     maps = set()
     for _ in range(most):
         session = server.session()

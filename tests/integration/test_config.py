@@ -403,7 +403,8 @@ class LinkOf:
 def fill_ring(new_server, mode, most):
     """Commands run while nobody takes their events, until one of them waits or there were enough. The session's
     server, the session, how many ran."""
-    s = new_server(config={"events": {"full_ring": mode, "ring_bytes": 262144}})
+    # natively: operations on files would be events, too
+    s = new_server(config={"events": {"full_ring": mode, "ring_bytes": 262144}, **harness.NATIVE})
     session = s.session()
     session.exec("true")
     os.kill(s.api_pid(), signal.SIGSTOP)

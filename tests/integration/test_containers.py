@@ -227,6 +227,8 @@ REFUSED = {
     ("no_user_namespaces", "root"): ("E_ENFORCEMENT", "uid"),  # the workspace's idmapped mount needs one
     ("no_user_namespaces", "user"): ("E_ENFORCEMENT", "user_namespace"),
     ("no_sys_admin", "root"): ("E_ENFORCEMENT", "mount_namespace"),
+    ("no_fuse", "root"): ("E_ENFORCEMENT", "file_rules"),
+    ("no_fuse", "user"): ("E_ENFORCEMENT", "file_rules"),
     ("no_ptrace", "root"): ("E_ENFORCEMENT", "exec_policy"),
     ("no_ptrace", "user"): ("E_ENFORCEMENT", "exec_policy"),
     ("engine_default", "root"): ("E_ENFORCEMENT", "process_separation"),  # CAP_NET_ADMIN, to check who asks
@@ -237,6 +239,8 @@ REMEDY = {
     ("no_user_namespaces", "root"): "allow_unenforced",
     ("no_user_namespaces", "user"): "user.max_user_namespaces",
     ("no_sys_admin", "root"): "CAP_SYS_ADMIN",
+    ("no_fuse", "root"): "/dev/fuse",
+    ("no_fuse", "user"): "/dev/fuse",
     ("no_ptrace", "root"): "allow_unenforced",
     ("no_ptrace", "user"): "allow_unenforced",
     ("engine_default", "root"): "CAP_NET_ADMIN",
@@ -245,10 +249,12 @@ REMEDY = {
 # A refusal that the configuration may lift: (container, server) -> sandbox.allow_unenforced.
 LIFTED = {
     ("no_user_namespaces", "root"): ["uid"],
-    ("no_user_namespaces", "user"): ["namespaces"],
+    ("no_user_namespaces", "user"): ["namespaces", "file_rules"],
+    ("no_fuse", "root"): ["file_rules"],
+    ("no_fuse", "user"): ["file_rules"],
     ("no_ptrace", "root"): ["exec_policy"],
     ("no_ptrace", "user"): ["exec_policy"],
-    ("engine_default", "user"): ["namespaces"],
+    ("engine_default", "user"): ["namespaces", "file_rules"],
 }
 # What is up wherever a session runs, and instead where it has no namespaces.
 ALWAYS = {

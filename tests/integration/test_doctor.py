@@ -189,6 +189,14 @@ def test_sbx_5_doctor_of_root_in_a_container(contained, name, wall, capability):
     assert (report["host"]["container"] == "none") != (f"--cap-add {capability}" in remedies), remedies
 
 
+def test_sbx_5_doctor_without_a_file_server_tries_the_other_walls(contained):  # noqa: F811
+    status, report = doctor(contained("no_fuse", 0))
+    found = verdicts(report)
+    assert (status, found["file_rules"], found["mount_namespace"], found["exec_policy"]) == (1, "missing", "ok", "ok")
+    assert report["by_wall"]["file_rules"]["state"] == "unavailable"
+    assert any("--policy observe" in text for text in report["by_wall"]["file_rules"]["remedies"])
+
+
 def test_sbx_4_a_sandbox_that_cannot_be_prepared_is_told_once(contained):  # noqa: F811
     server = contained("no_sys_admin", 0)
     said = "a sandbox could not be prepared"

@@ -280,15 +280,13 @@ def test_exe_6_stream(server, session):
 
 def test_exe_6_output_comes_while_it_runs(server, session):
     c = server.connect()
-    c.request("POST", f"{session.path}/exec/stream", json.dumps({"script": "echo early; read x < gate"}))
-    os.mkfifo(session.workspace / "gate")
-    os.chmod(session.workspace / "gate", 0o666)
+    gate = harness.Gate(session)
+    c.request("POST", f"{session.path}/exec/stream", json.dumps({"script": f"echo early; {gate.wait}"}))
     r = c.getresponse()
     seen = b""
     while b"early" not in seen:
         seen += r.read1(65536)
-    with open(session.workspace / "gate", "w") as gate:
-        gate.write("go\n")
+    gate.open()
     assert b"event: result" in r.read()
     c.close()
 
@@ -468,7 +466,8 @@ NESTED = [
     ("env ./closed", 126, "E_COMMAND_NOT_EXECUTABLE", "./closed"),
     ("sh -c ./closed", 126, "E_COMMAND_NOT_EXECUTABLE", "./closed"),
     ("no-such-program", 127, "E_COMMAND_NOT_FOUND", None),
-    ("./none || true; exit 3", 3, None, None),
+    ("./none || true; exit 3", 3, "ENOENT", "/workspace/none"),  # what it met last in its workspace
+    ("no-such-program || true; exit 3", 3, None, None),
     ("./none || true; sh -c 'exit 127'; true", 0, None, None),
     ("env ./none || sh -c 'exit 126'", 126, None, None),
 ]

@@ -140,7 +140,7 @@ def test_fil_3_no_way_changes_what_may_not_be_changed(stage):
             assert {f"/workspace/{place}/{name}", f"/workspace/{place}/{name}.new"} & denied, (place, name)
 
 
-def test_fil_3_no_way_reads_what_may_not_be_read(stage):
+def test_fil_4_no_way_reads_what_may_not_be_read(stage):
     places = ("free", "unread", "none", "hidden", "blocked")
     before = stage.fill("read", places)
     results = stage.attack("read", *inside(*places))

@@ -404,7 +404,42 @@ def exchange(a, b):
         raise OSError(ctypes.get_errno(), a)
 
 
-@pytest.mark.parametrize("options", [[], ["--passthrough"]])
+# what the name that is replaced has: a rule about these operations, and whether a file may come to its place
+REPLACED = {
+    "delete-denied": ("deny", ["delete"], False),
+    "delete-asked": ("approve", ["delete"], True),
+    "all-asked": ("approve", ["delete", "write"], False),
+    "no-truncation": ("approve", ["delete", "truncate"], False),
+}
+
+
+def test_fil_3_a_file_that_may_be_overwritten_may_be_replaced_unless_its_deletion_is_denied(serve):
+    t = serve(
+        policy(*(rule(n, [f"/workspace/{n}/**"], decision, ops) for n, (decision, ops, _) in REPLACED.items())),
+        files=[f"{n}/old" for n in REPLACED],
+    )
+
+    def body():
+        for name, (_, _, goes) in REPLACED.items():
+            with open("new", "w") as new:
+                new.write("new")
+            os.mkdir("directory")
+            os.mkdir(f"{name}/directory")
+            fails(errno.EACCES, os.unlink, f"{name}/old")
+            fails(errno.EACCES, os.rmdir, f"{name}/directory")
+            fails(errno.EACCES, os.rename, "directory", f"{name}/directory")  # an empty one could be replaced
+            os.rmdir("directory")
+            if goes:
+                os.rename("new", f"{name}/old")
+            else:
+                fails(errno.EACCES, os.rename, "new", f"{name}/old")
+                os.unlink("new")
+
+    t.run(body)
+    for name, (_, _, goes) in REPLACED.items():
+        assert (t.back / name / "old").read_text() == ("new" if goes else f"text of {name}/old"), name
+
+
 def test_fil_3_hard_links_with_other_decisions_are_nodes_of_their_own(serve, options):
     t = serve(policy(rule("no", ["/workspace/secret"], "deny", ["read"])), *options, files=["open"])
     os.link(t.back / "open", t.back / "secret")

@@ -54,7 +54,7 @@ def test_fil_7_a_home_lasts_per_workspace_agent_and_policy(new_server, uid):
     assert use(server, look, ws, key="a", policy="doctor") == "none\n"
     assert use(server, look, server.workspace(), key="a") == "none\n"
     assert len(caches(server, "b")) == 1 and len(caches(server, "a")) == 3
-    assert {c["policy"] for c in caches(server, "a")} == {"doctor", "observe"}
+    assert {c["policy"] for c in caches(server, "a")} == {"doctor", "default"}
     # it survives the server, too
     server.stop()
     server.start()

@@ -50,12 +50,12 @@ def test_ses_8_a_session_outlives_its_leaders(server, background):
 
 def test_ses_8_waiting_and_running_commands_when_everything_is_killed(session):
     """What ran is killed, what waited runs, background processes of earlier commands are gone."""
-    wanted = {"script": "mkfifo gate; cat gate; kill -9 -1", "detach": True}
+    gate = harness.Gate(session)
+    wanted = {"script": f"touch runs; {gate.wait}; kill -9 -1", "detach": True}
     running = session.exec(status=202, **wanted)["command_id"]
     waiting = [session.exec(script=f"echo {i}", detach=True, status=202)["command_id"] for i in range(5)]
-    gate = session.workspace / "gate"
-    harness.wait_for(gate.exists, "it runs")
-    gate.write_text("now")
+    harness.wait_for((session.workspace / "runs").exists, "it runs")
+    gate.open()
     for i, command in enumerate(waiting):
         harness.wait_for(lambda c=command: session.get(f"/commands/{c}")["state"] == "finished", "it ran")
         assert session.output(command)["data"] == f"{i}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from cgroups import CGROUP, control_file, groups_of, hits, narrow, needs_cgroups, peak_can_be_reset, unlimited, walls
-from harness import USER_UID, alive, wait_for
+from harness import USER_UID, Gate, alive, wait_for
 
 
 @needs_cgroups
@@ -112,8 +112,8 @@ def test_sbx_4_a_warden_that_runs_out_of_memory_is_named(new_server):
     # Two processes, each of at most half the limit: the libraries that a process maps count for its score too, so a
     # process that has all of the limit would be above the warden's 1000.
     eater = (
-        "import os, signal\n"
-        "open('go').read()\n"
+        "import fcntl, os, signal\n"
+        "fcntl.flock(open('gate'), fcntl.LOCK_EX)\n"
         "r, w = os.pipe()\n"
         "if os.fork() == 0:\n"
         "    x = bytearray(80 << 20)\n"
@@ -122,15 +122,14 @@ def test_sbx_4_a_warden_that_runs_out_of_memory_is_named(new_server):
         "os.read(r, 1)\n"
         "x = bytearray(600 << 20)"
     )
-    os.mkfifo(s.workspace / "go")
-    (s.workspace / "go").chmod(0o666)
+    gate = Gate(s)
     a = s.exec("python3", "-c", eater, f"of-{s.id}", detach=True, status=202)
     (pid,) = wait_for(lambda: processes_with(f"of-{s.id}"), "the command runs")
     # the other way round than it is: the warden goes first
     (warden,) = server.warden_pids()
     for one, score in ((pid, "0"), (above(pid)[0], "0"), (warden, "1000")):
         Path(f"/proc/{one}/oom_score_adj").write_text(score)
-    (s.workspace / "go").write_text("go")
+    gate.open()
     wait_for(lambda: s.get()["state"] == "failed", "the session has failed")
     assert s.get()["failure"] == "out of memory (memory_limit): the kernel killed the session's warden", s.get()
     first, last = hits(s, "oom_kills")

@@ -37,7 +37,7 @@ def names(out):
 
 @pytest.mark.parametrize("uid", [0, harness.USER_UID])
 def test_exe_2_a_policy_that_denies_nothing_lets_the_loader_load_anything(new_server, uid):
-    s = new_server(uid)
+    s = new_server(uid, harness.OBSERVE)
     session = s.session()
     loader, loaded = loader_of(own_program(session, uid))
     assert names(session.out("ldd ./own")) == loaded

@@ -150,22 +150,12 @@ def test_exe_6_a_reader_that_stalls_holds_the_command(small, end):
         assert len(out) == answer["result"]["stdout_total_bytes"]
 
 
-def gated(session, script):
-    os.mkfifo(session.workspace / "gate")
-    os.chmod(session.workspace / "gate", 0o666)
-    return f"read x < gate; {script}"
-
-
-def open_gate(session):
-    with open(session.workspace / "gate", "w") as gate:
-        gate.write("go\n")
-
-
 def test_exe_6_the_slowest_of_two_readers_holds(small):
     session = small.session()
-    wanted = {"script": gated(session, f"seq 1 {LAST}")}
+    gate = harness.Gate(session)
+    wanted = {"script": f"{gate.wait}; seq 1 {LAST}"}
     a, b = (Sse(small, session, wanted, key="two") for _ in range(2))
-    open_gate(session)
+    gate.open()
     while a.next["stdout"] <= QUOTA:
         a.message()
     reading = threading.Thread(target=a.finish)
@@ -178,11 +168,13 @@ def test_exe_6_the_slowest_of_two_readers_holds(small):
 
 def test_exe_6_a_reader_that_comes_late_is_told_of_the_gap(small):
     session = small.session()
-    wanted = {"script": gated(session, f"seq 1 {LAST}; read x < gate; seq 1 5"), "command_id": "late"}
+    first_gate, second_gate = harness.Gate(session, "one"), harness.Gate(session, "two")
+    script = f"{first_gate.wait}; seq 1 {LAST}; {second_gate.wait}; seq 1 5"
+    wanted = {"script": script, "command_id": "late"}
     first = threading.Thread(target=session.exec, kwargs=wanted | {"headers": {"Idempotency-Key": "late"}})
     first.start()
     harness.wait_for(lambda: small.get(f"{session.path}/commands/late").status == 200, "it is there")
-    open_gate(session)
+    first_gate.open()
     harness.wait_for(lambda: session.output("late")["total_bytes"] == len(SEQ), "all was produced and dropped")
     p = session.output("late", offset=QUOTA)
     assert (p["data"], p["kept_bytes"], p["total_lines"], p["complete"]) == ("", QUOTA, LAST, False)
@@ -190,7 +182,7 @@ def test_exe_6_a_reader_that_comes_late_is_told_of_the_gap(small):
     for late in readers:
         while late.next["stdout"] < QUOTA:
             late.message()
-    open_gate(session)
+    second_gate.open()
     for late in readers:
         late.finish()
     first.join()

@@ -276,7 +276,7 @@ def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
     (at.dir / "sets/package-registries.yaml").write_text(
         f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
     )
-    r = at("validate", "--strict")
+    r = at("validate", "--set", "monitoring.mode=native", "--strict")
     assert r.returncode == 0
     # nothing is wrong with them; what is not enforced yet is said
     assert re.findall(r"^agentsh: policy '(\w+)': (\w+) rules are not enforced here: (\S+),", r.stderr, re.M) == [
@@ -324,7 +324,7 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
         f"Place:     {at.dir}/mine.yaml:4:5",
         "Target:    /workspace/x/.env",
         "Reason:    not /workspace/x/.env",
-        "Enforced:  by nothing",
+        "Enforced:  by agentsh-fs, the session's file server",
     ]
     r = at("test", "--policy", "mine", "file", "reed", "x")
     assert "no file operation 'reed' (did you mean 'read'?)" in r.stderr
@@ -346,7 +346,7 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
     assert (r.returncode, r.stdout) == (0, "The policy 'mine.yaml' is valid.\n")
     assert decide(at, at.dir / "mine.yaml", "file", "read", "/a")["rule"] == "default"
     r = at("test", "--json", "file", "read", "/a")
-    assert json.loads(r.stdout)["policy"] == "observe"
+    assert json.loads(r.stdout)["policy"] == "default"
 
 
 @pytest.mark.parametrize(
@@ -412,6 +412,9 @@ def test_pol_5_an_error_is_printed_once_with_the_choices(at):
 
 def test_pol_7_test_says_what_is_not_enforced(at):
     r = at("test", "--policy", "default", "file", "read", "/workspace/.env")
+    assert r.stderr.startswith("agentsh: policy 'default': not held everywhere: deny-secrets (in ")
+    assert "\nEnforced:  by agentsh-fs, the session's file server\n" in r.stdout
+    r = at("test", "--set", "monitoring.mode=native", "--policy", "default", "file", "read", "/workspace/.env")
     assert r.stderr.startswith("agentsh: policy 'default': file rules are not enforced here: deny-secrets, ")
     assert r.stderr.count("\n") == 1 and "filesystem.blocked_paths" in r.stderr
     for words in (["net", "a.example:443"], ["dns", "a.example"]):

@@ -45,7 +45,7 @@ def test_pol_7_effective_without_a_name_is_the_only_session(policies):
 
 
 def test_pol_7_run_says_which_rules_are_not_enforced(policies):
-    s = policies(start=False)
+    s = policies(start=False, config=harness.NATIVE)
     s.merge(s.config, {"sandbox": {"allow_unenforced": [*LIMITS, "file_rules"]}})
     s.start()
     write(s.policies, "loose", text="version: 1\nname: loose\ndefault: {files: allow}\n"
@@ -68,7 +68,7 @@ def test_pol_7_policies_are_listed(policies):
     s = policies()
     listed = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
     assert {"mine", "default", "strict", "ci", "observe"} <= set(listed)
-    assert listed["observe"]["default"]
+    assert listed["default"]["default"] and not listed["observe"]["default"]
     assert all(p["version"].startswith("sha256:") and p["description"] for p in listed.values()), listed
     assert listed["strict"]["description"].startswith("Only the named programs run")
     version = s.session(policy="mine").record["policy"]["version"]

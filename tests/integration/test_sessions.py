@@ -244,11 +244,18 @@ def test_ses_3_several_bad_values_are_all_named(server):
     assert {d["field"] for d in a.json["error"]["details"]} == {"id", "workspace", "background"}
 
 
-def test_ses_3_a_policy_must_exist_and_be_enforceable(server):
+def test_ses_3_a_policy_must_exist(server):
     a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "policy": "none-such"})
     assert a.status == 400 and "observe" in a.body.decode()
-    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "policy": "strict"})
-    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
+    assert server.session(policy="strict").record["policy"]["name"] == "strict"
+
+
+def test_ses_3_without_a_file_server_a_policy_must_be_enforceable(new_server):
+    s = new_server(config=harness.NATIVE)
+    for policy in ("default", "strict"):
+        a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": policy})
+        assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
+    assert s.session().record["policy"]["name"] == "observe"
 
 
 UNHELD = [
@@ -256,7 +263,6 @@ UNHELD = [
     ({"network": {"blocked_domains": ["github.com"]}}, "network_rules"),
     ({"network": {"allowed_ports": [443]}}, "network_rules"),
     ({"limits": {"max_net_ops": 1}}, "network_rules"),
-    ({"limits": {"max_file_ops": 1}}, "file_rules"),
 ]
 
 
@@ -290,7 +296,7 @@ def test_ses_4_record_has_every_field(server, session):
     r = session.get()
     assert set(r) >= RECORD
     assert TIME.match(r["created"]) and TIME.match(r["last_activity"])
-    assert r["policy"]["name"] == "observe" and r["policy"]["version"].startswith("sha256:")
+    assert r["policy"]["name"] == "default" and r["policy"]["version"].startswith("sha256:")
     assert isinstance(r["policy"]["summary"], list)
     assert {w["wall"] for w in r["enforcement"]} >= WALLS
     assert all(w["state"] in ("up", "partial", "absent", "unavailable") and w["detail"] for w in r["enforcement"])
@@ -301,15 +307,25 @@ def test_ses_4_record_has_every_field(server, session):
 
 
 def test_ses_4_what_is_not_intercepted_is_not_counted(server, session):
-    """Nothing intercepts files and the network yet: their totals are 0 whatever a command did, not guessed."""
+    """Nothing intercepts the network yet, nor files in native mode: totals are 0 whatever a command did, not guessed."""
     session.out("echo x >f; cat f; (exec 3<>/dev/tcp/127.0.0.1/9) 2>/dev/null; true")
     r = session.get()
-    totals = ("total_file_ops", "total_net_ops", "total_bytes_read", "total_bytes_written")
-    assert {name: r[name] for name in totals} == dict.fromkeys(totals, 0) and r["command_count"] == 1
+    assert r["total_net_ops"] == 0 and r["command_count"] == 1
+    files = [r[name] for name in ("total_file_ops", "total_bytes_read", "total_bytes_written")]
+    assert files[0] > 2 and files[1:] == [2, 2]
     shown = dict(
         line.split(":", 1) for line in server.cli("session", "info", session.id).stdout.decode().splitlines()
     )
-    assert [shown[name].strip() for name in ("Commands", "File Ops", "Net Ops")] == ["1", "0", "0"]
+    assert [shown[name].strip() for name in ("Commands", "File Ops", "Net Ops")] == ["1", str(files[0]), "0"]
+
+
+def test_ses_4_natively_files_are_not_counted(new_server):
+    s = new_server(config=harness.NATIVE).session()
+    s.out("echo x >f; cat f")
+    r = s.get()
+    assert [r[name] for name in ("total_file_ops", "total_bytes_read", "total_bytes_written")] == [0, 0, 0]
+    a = s.server.post("/api/v1/sessions", {"workspace": str(s.workspace), "limits": {"max_file_ops": 1}})
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules"), a.body
 
 
 def test_ses_5_server_caps(new_server):
@@ -377,8 +393,9 @@ def test_ses_7_agent_id_in_the_body_must_match(server):
     assert a.status in (400, 403)
 
 
-def test_ses_2_a_session_whose_init_has_just_died_has_ended(new_server):
-    """Whatever is asked of it: its root is gone, and none of the reasons that this looks like is the right one."""
+@pytest.mark.parametrize("program", ["agentsh-init", "agentsh-fs"])
+def test_ses_2_a_session_of_which_a_process_has_just_died_has_ended(new_server, program):
+    """Whatever is asked of it: its root or workspace is gone, and none of the reasons that this looks like is the right one."""
     server = new_server()
     wishes = [
         {"command": "true"},
@@ -390,10 +407,10 @@ def test_ses_2_a_session_whose_init_has_just_died_has_ended(new_server):
         s = server.session()
         s.exec("true")
         warden = next(w for w in server.warden_pids() if harness.children_of(w))
-        init = harness.children_of(warden)[0]
+        victim = next(p for p in harness.children_of(warden) if harness.program_of(p) == program)
         c = server.connect()
         c.connect()
-        os.kill(init, signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
         for _ in range(3):
             a = server.post(f"{s.path}/exec", wishes[n % len(wishes)], connection=c)
             if a.status == 200:  # it was begun before

@@ -19,7 +19,7 @@ MODES = [("root", "native"), ("user", "native"), ("root", "fuse"), ("user", "fus
 def server(request):
     kind, mode = request.param
     harness.ensure_user()
-    s = harness.Server(0 if kind == "root" else harness.USER_UID, {"monitoring": {"mode": mode}})
+    s = harness.Server(0 if kind == "root" else harness.USER_UID, harness.MODES[mode])
     s.start()
     yield s
     s.finish()
@@ -189,7 +189,7 @@ def test_exe_1_events_name_the_workspace_by_one_name(server):
 def test_sbx_6_lists_show_the_workspace_only_by_its_tree(new_server, mode):
     """A list that contains the workspace, by its own path, by a link and by a bind mount of the host."""
     for uid in (0, harness.USER_UID):
-        s = new_server(uid=uid, config={"monitoring": {"mode": mode}}, start=False)
+        s = new_server(uid=uid, config=harness.MODES[mode], start=False)
         with project(s, "/srv") as path:
             top = path.parents[1]
             link, bound = Path(f"{top}-link"), Path(f"{top}-bound")
@@ -251,7 +251,7 @@ def test_sbx_6_odd_names(new_server):
 @pytest.mark.parametrize("mode", ["native", "fuse"])
 def test_sbx_6_a_cover_holds_by_every_name(new_server, mode):
     for uid in (0, harness.USER_UID):
-        s = new_server(uid=uid, config={"monitoring": {"mode": mode}}, start=False)
+        s = new_server(uid=uid, config=harness.MODES[mode], start=False)
         with project(s, "/opt") as path:
             (path / "secret").write_text("secret\n")
             (path / "shut").mkdir()
@@ -278,7 +278,7 @@ def test_cfg_1_sandbox_workspace_at(new_server, mode):
             ("real", [False, True], 1),
             ("both", [True, True], 0),
         ):
-            s = new_server(uid=uid, config={"monitoring": {"mode": mode}, "sandbox": {"workspace_at": at}})
+            s = new_server(uid=uid, config={**harness.MODES[mode], "sandbox": {"workspace_at": at}})
             with project(s, "/home") as path:
                 ses = s.session(workspace=str(path))
                 names = ["/workspace", str(path)]
@@ -306,7 +306,7 @@ def test_sbx_1_a_real_path_below_workspace_is_the_only_one(new_server, mode):
         os.mkdir("/workspace")
     try:
         for uid in (0, harness.USER_UID):
-            s = new_server(uid=uid, config={"monitoring": {"mode": mode}})
+            s = new_server(uid=uid, config=harness.MODES[mode])
             with project(s, "/workspace") as path:
                 ses = s.session(workspace=str(path))
                 assert ses.out("pwd").strip() == str(path)
@@ -348,7 +348,7 @@ command_rules:
 def test_pol_1_a_deny_matches_either_name_and_an_allow_the_canonical_one(policies, mode):
     for uid in (0, harness.USER_UID):
         for at in ("both", "workspace", "real"):
-            s = policies(uid=uid, config={"monitoring": {"mode": mode}, "sandbox": {"workspace_at": at}}, start=False)
+            s = policies(uid=uid, config={**harness.MODES[mode], "sandbox": {"workspace_at": at}}, start=False)
             with project(s, "/home") as path:
                 policy_server.write(s.policies, "names", text=POLICY.format(real=path))
                 s.start()
@@ -382,7 +382,7 @@ file_rules:
 
 def test_fil_3_file_rules_hold_by_either_name(policies):
     for uid in (0, harness.USER_UID):
-        s = policies(uid=uid, config={"monitoring": {"mode": "fuse"}}, start=False)
+        s = policies(uid=uid, start=False)
         with project(s, "/home") as path:
             for name in ("by-real", "by-canonical", "only-real", "open/x", "secret/x"):
                 as_user(s, "mkdir", "-p", (path / name).parent)

@@ -47,11 +47,11 @@ PLANS = {
 
 # The append comes first: whatever was started at all is in the file. N shows that the shell's state went on.
 SCRIPT = """echo {id} >> /workspace/ran
-printf '%s start {id}\\n' $EPOCHREALTIME > /workspace/signals
+printf '%s start {id}\\n' $EPOCHREALTIME > {signals}
 export N=$((N + 1))
 sleep {seconds}
 echo {id} $N
-printf '%s end {id}\\n' $EPOCHREALTIME > /workspace/signals
+printf '%s end {id}\\n' $EPOCHREALTIME > {signals}
 """
 
 
@@ -104,12 +104,13 @@ class Signals(threading.Thread):
 class Client(threading.Thread):
     """One agent with one session: asks, and asks again with the same key until it knows what became of it."""
 
-    def __init__(self, number, session, over):
+    def __init__(self, number, session, over, signals=None):
         super().__init__(daemon=True)
         self.number = number
         self.session = session
         self.server = session.server
         self.over = over
+        self.signals = signals
         self.random = random.Random(number)
         self.count = 0
         self.bodies = {}
@@ -139,7 +140,7 @@ class Client(threading.Thread):
         cid = f"c{self.number}-{self.count}"
         seconds = self.random.choice([0, 0.01, 0.1, 0.4])
         self.bodies[cid] = {
-            "script": SCRIPT.format(id=cid, seconds=seconds),
+            "script": SCRIPT.format(id=cid, seconds=seconds, signals=self.signals),
             "command_id": cid,
             "detach": detach,
         }
@@ -453,14 +454,18 @@ def test_ses_8_restart_oracle(new_server, subreaper, kind, capsys):
     seed = int(os.environ.get("AGENTSH_ORACLE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
     began = time.monotonic()
     before = Before()
-    server = new_server(uid=0 if kind == "root" else harness.USER_UID, config={"logging": {"level": "info"}})
+    server = new_server(uid=0 if kind == "root" else harness.USER_UID, start=False)
+    pipes = server.dir / "signals"  # of the machine: a FIFO in the workspace would be the session's own
+    pipes.mkdir()
+    server.merge(server.config, {"logging": {"level": "info"}, "filesystem": {"passthrough_paths": [str(pipes)]}})
+    server.start()
     over = threading.Event()
-    clients = [Client(n, server.session(), over) for n in range(CLIENTS)]
+    clients = [Client(n, server.session(), over, pipes / str(n)) for n in range(CLIENTS)]
     for c in clients:
-        os.mkfifo(c.session.workspace / "signals")
-        os.chown(c.session.workspace / "signals", server.uid, server.uid)
+        os.mkfifo(c.signals)
+        c.signals.chmod(0o666)
     maker = Maker(CLIENTS, server.session(), over)
-    signals = Signals([c.session.workspace / "signals" for c in clients])
+    signals = Signals([c.signals for c in clients])
     killer = Killer(server, [*clients, maker], signals, seed)
     try:
         for t in (signals, *killer.clients):

@@ -148,6 +148,7 @@ int kit_setup(void **state)
 	k->loop = loop_new(NULL, NULL);
 	k->clock.fixed_us = KIT_START_US;
 	assert_int_equal(config_defaults(CONFIG_SYSTEM, &k->config, &err), 0);
+	assert_int_equal(config_override("policies.default=observe", &k->config, &err), 0);
 	k->metrics = metrics_new();
 	output = kit_path(k, "output");
 	assert_int_equal(mkdir(output, 0700), 0);

@@ -180,6 +180,9 @@ static int unchangeable(void)
 	const int fd = open(place("OWN_FILE"), O_RDONLY | O_CLOEXEC);
 	int flags, r;
 
+	/* the file server of a session has no such flags */
+	if (fd != -1 && ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 && errno == ENOTTY)
+		return ENOTTY;
 	if (fd == -1 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
 		return BROKEN;
 	flags |= FS_IMMUTABLE_FL;

@@ -17,7 +17,7 @@ TREE = "setsid sleep 5001 & (setsid sh -c 'trap \"\" TERM; sleep 5002; sleep 500
 
 
 def made(new_server, *words):
-    return new_server(uid=harness.USER_UID, config={"sandbox": {"allow_unenforced": list(words)}})
+    return new_server(uid=harness.USER_UID, config={"sandbox": {"allow_unenforced": list(words)}, **harness.OBSERVE})
 
 
 def states(session):

@@ -17,9 +17,15 @@ UIDS = {"root": 0, "user": harness.USER_UID}
 REFUSED = {
     ("no-userns", "root"): "uid",  # the workspace's idmapped mount needs a user namespace
     ("no-userns", "user"): "user_namespace",
+    ("no-fuse", "root"): "file_rules",  # the policy `default` has rules that only a file server enforces
+    ("no-fuse", "user"): "file_rules",
 }
 # A refusal that the configuration may lift: (guest, server) -> sandbox.allow_unenforced.
-LIFTED = {("no-userns", "root"): ["uid"]}
+LIFTED = {
+    ("no-userns", "root"): ["uid"],
+    ("no-fuse", "root"): ["file_rules"],
+    ("no-fuse", "user"): ["file_rules"],
+}
 # Walls that are up wherever a session starts.
 ALWAYS = {
     "mount_namespace",
