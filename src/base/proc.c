@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -89,7 +90,7 @@ static const char *field(const char *p, int n)
 int proc_stat(pid_t pid, struct proc_stat *out)
 {
 	char path[PROC_PATH], text[1024];
-	const char *p, *name, *pages;
+	const char *p, *name, *pages, *pending;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_proc(path, text, sizeof(text)) == -1 || (p = strrchr(text, ')')) == NULL ||
@@ -98,7 +99,8 @@ int proc_stat(pid_t pid, struct proc_stat *out)
 	snprintf(out->name, sizeof(out->name), "%.*s", (int)(p - name - 1), name + 1);
 	p = strchr(p, ' ');
 	pages = field(p, 24);
-	if (pages == NULL)
+	pending = field(p, 31);
+	if (pending == NULL)
 		return -1;
 	out->state = *field(p, 3);
 	out->ppid = (int)strtol(field(p, 4), NULL, 10);
@@ -107,6 +109,7 @@ int proc_stat(pid_t pid, struct proc_stat *out)
 	out->cpu = strtoull(field(p, 14), NULL, 10) + strtoull(field(p, 15), NULL, 10);
 	out->start = strtoull(field(p, 22), NULL, 10);
 	out->pages = strtoll(pages, NULL, 10);
+	out->killed = (strtoul(pending, NULL, 10) & 1UL << (SIGKILL - 1)) != 0;
 	return 0;
 }
 
@@ -169,7 +172,7 @@ bool proc_ending(pid_t pid)
 {
 	struct proc_stat st;
 
-	return proc_stat(pid, &st) == -1 || (st.flags & FLAG_EXITING) != 0;
+	return proc_stat(pid, &st) == -1 || st.killed || (st.flags & FLAG_EXITING) != 0;
 }
 
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
@@ -205,6 +208,30 @@ static bool alive(pid_t pid)
 	if (proc_stat(pid, &st) == -1)
 		return false;
 	return (st.state != 'Z' && st.state != 'X') || st.threads > 1;
+}
+
+bool proc_uid_lives(uint32_t uid)
+{
+	char path[PROC_PATH];
+	bool found = false;
+	struct dirent *e;
+	DIR *dir;
+
+	/* The kernel counts zombies, which a container's first process may never reap, so each
+	 * process is looked at. Mostly it has no entry for the uid, and this is the end. */
+	errno = 0;
+	if (getpriority(PRIO_USER, uid) == -1 && errno == ESRCH)
+		return false;
+	dir = opendir("/proc");
+	while (dir != NULL && !found && (e = readdir(dir)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/%.20s/status", e->d_name);
+		found = isdigit((unsigned char)e->d_name[0]) &&
+			read_number(path, "\nUid:\t") == (long)uid &&
+			alive((pid_t)strtol(e->d_name, NULL, 10));
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return found || dir == NULL;
 }
 
 /* Adds the numbers that are complete, each with a space behind it; returns where the rest begins.

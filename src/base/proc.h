@@ -15,6 +15,7 @@ struct proc_stat {
 	char state, name[64];
 	int ppid, threads;
 	unsigned long flags;
+	bool killed;	     /* SIGKILL is pending */
 	uint64_t cpu, start; /* used; since boot */
 	int64_t pages;	     /* resident */
 };
@@ -30,8 +31,10 @@ int proc_origin(pid_t pid, struct proc_origin *out); /* 0, or -1 if gone */
 struct proc_ids {
 	pid_t pid, ppid;
 };
-int proc_ids(pid_t tid, struct proc_ids *out);	  /* 0, or -1 if gone */
-bool proc_chrooted(void);			  /* our root is not that of our mount namespace */
+int proc_ids(pid_t tid, struct proc_ids *out); /* 0, or -1 if gone */
+bool proc_chrooted(void);		       /* our root is not that of our mount namespace */
+/* Whether a process of the machine other than zombies has the real user id. */
+bool proc_uid_lives(uint32_t uid);
 bool proc_ending(pid_t pid);			  /* on its way out, dead or gone */
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino); /* 1 yes, 0 no, -1/errno */
 /* All living (not zombie) descendants of root, root excluded, by /proc/PID/task/TID/children; in a

@@ -14,8 +14,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+#define OTHER_UID 1987654321
 
 static const pid_t no_pid = 0x3fffffff; /* above what a kernel gives */
 
@@ -72,6 +75,28 @@ static void exe_5_a_pidfd_names_one_process(void **state)
 	assert_int_equal(proc_pidfd(no_pid), -1);
 	assert_int_equal(proc_pidfd_pid(STDERR_FILENO), -1);
 	assert_int_equal(proc_pidfd_pid(-1), -1);
+}
+
+static void other_user(void)
+{
+	ensure(geteuid() != 0 || setresuid(OTHER_UID, OTHER_UID, OTHER_UID) == 0);
+	raise(SIGSTOP);
+}
+
+static void sbx_6_a_zombie_does_not_use_its_user_id(void **state)
+{
+	const pid_t pid = start(other_user);
+	siginfo_t si;
+	int status;
+
+	(void)state;
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(proc_uid_lives(geteuid() != 0 ? geteuid() : OTHER_UID));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	assert_false(geteuid() == 0 && proc_uid_lives(OTHER_UID));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_false(proc_uid_lives(OTHER_UID));
 }
 
 static void odd_name(void)
@@ -364,6 +389,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exe_5_a_pidfd_names_one_process),
 		cmocka_unit_test(exe_5_names_with_brackets_do_not_confuse),
+		cmocka_unit_test(sbx_6_a_zombie_does_not_use_its_user_id),
 		cmocka_unit_test(pol_4_an_executable_is_known_by_its_inode),
 		cmocka_unit_test(exe_5_descendants_are_all_found_and_zombies_are_not),
 		cmocka_unit_test(exe_5_children_of_threads_are_found),

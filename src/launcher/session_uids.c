@@ -7,15 +7,17 @@
  * there begins anywhere in the range: two servers of one machine rarely meet. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "launcher/launcher_state.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/resource.h>
+#include <time.h>
 
 #define NAME "session_uid"
-#define NOBODY 65534 /* also stands for every id that a user namespace lacks */
+#define DEATH_TRIES 100 /* 10 ms apart */
+#define NOBODY 65534	/* also stands for every id that a user namespace lacks */
 
 void uids_open(struct launcher *l)
 {
@@ -46,10 +48,7 @@ static bool is_taken(const struct launcher *l, uint32_t uid)
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->meta.uid == uid && w->state != ENTRY_DEAD)
 			return true;
-	/* Looks at every process of the machine, but only if the kernel has an entry for the uid.
-	 */
-	errno = 0;
-	return getpriority(PRIO_USER, uid) != -1 || errno != ESRCH;
+	return proc_uid_lives(uid);
 }
 
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
@@ -82,8 +81,17 @@ int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
 
 int uids_need(struct launcher *l, uint32_t *uid, struct err *err)
 {
+	const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
+	int tries = TAILQ_EMPTY(&l->pool.list) ? 1 : DEATH_TRIES;
+
 	if (uids_allot(l, uid, NULL) == 0)
 		return 0;
 	pool_empty(l);
-	return uids_allot(l, uid, err);
+	/* A sandbox's processes die soon after its stub. */
+	while (uids_allot(l, uid, err) < 0) {
+		if (--tries == 0)
+			return -E_RESOURCE_LIMIT;
+		nanosleep(&step, NULL);
+	}
+	return 0;
 }

@@ -24,11 +24,11 @@
 #include "policy/regex.h"
 #include "policy/snapshot.h"
 
-enum { PATH, CALLED, SCRIPT, CHAIN };
+enum file_name { PATH, CALLED, SCRIPT, CHAIN };
 #define OWN_FILES (CHAIN + OP_EXEC_CHAIN_MAX)
-#define FILES (2 * OWN_FILES)		/* then the same by their paths on the host */
-enum { ZEROTH = FILES, APPLET, NAMES }; /* behind the names of the files */
-#define ARGS_MAX ((size_t)192 * 1024)	/* bytes of arguments that are compared */
+#define FILES (2 * OWN_FILES)			   /* then the same by their paths on the host */
+enum other_name { ZEROTH = FILES, APPLET, NAMES }; /* behind the names of the files */
+#define ARGS_MAX ((size_t)192 * 1024)		   /* bytes of arguments that are compared */
 #define ARGC_MAX 16384
 
 /* The properties of an op that rules match. */

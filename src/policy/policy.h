@@ -92,7 +92,7 @@ void policy_file_verdict(const struct policy *p, const struct file_rules *f, enu
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f);
 /* What a rename needs at the name of a file that it replaces: `delete`. It needs nothing there if
  * only an approver can allow `delete` and the file may be written and truncated: overwriting it,
- * about which nobody is asked, would have the same effect. */
+ * which needs no approver, would have the same effect. */
 unsigned policy_replace_ops(uint32_t set);
 /* Whether one of the operations (bits 1 << OP_FILE_…) that is denied somewhere below the directory
  * `from` may be allowed, or asked for, at the same place below `to`, or whether a file that would

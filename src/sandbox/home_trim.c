@@ -166,7 +166,7 @@ static uint64_t trim(int home, uint64_t keep)
 	return left;
 }
 
-static _Noreturn void home_trim_run(const struct home *h, bool drop, pid_t parent, uint64_t keep)
+_Noreturn void home_trim_run(const struct home *h, bool drop, pid_t parent, uint64_t keep)
 {
 	int fd[] = {h->dir, h->report};
 	uint64_t left;
@@ -180,29 +180,4 @@ static _Noreturn void home_trim_run(const struct home *h, bool drop, pid_t paren
 		_exit(EXIT_FAILURE);
 	left = trim(h->dir, keep);
 	_exit(fdio_write_all(h->report, &left, sizeof(left)) < 0);
-}
-
-int home_trim(struct home *h, bool drop, uint64_t keep, pid_t *pid, struct err *err)
-{
-	const pid_t parent = getpid();
-	int report[2];
-
-	if (pipe2(report, O_CLOEXEC) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "pipe2");
-	h->report = report[1];
-	*pid = fork();
-	if (*pid == 0)
-		home_trim_run(h, drop, parent, keep);
-	close(report[1]);
-	h->report = report[0];
-	return 0;
-}
-
-const char *home_trimmed(const struct home *h, const char *name, bool purge, uint64_t *left)
-{
-	if (read(h->report, left, sizeof(*left)) != (ssize_t)sizeof(*left))
-		return "the process that trims it was ended";
-	if (purge && unlinkat(h->parent, basename(name), AT_REMOVEDIR) < 0)
-		return "a part of it cannot be removed";
-	return NULL;
 }

@@ -194,3 +194,30 @@ int home_keep(const struct home_ask *ask, const char *name, struct sandbox_trees
 	home_close(&home);
 	return r;
 }
+
+/* ---- keeping a home within its size ---- */
+
+int home_trim(struct home *h, bool drop, uint64_t keep, pid_t *pid, struct err *err)
+{
+	const pid_t parent = getpid();
+	int report[2];
+
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "pipe2");
+	h->report = report[1];
+	*pid = fork();
+	if (*pid == 0)
+		home_trim_run(h, drop, parent, keep);
+	close(report[1]);
+	h->report = report[0];
+	return 0;
+}
+
+const char *home_trimmed(const struct home *h, const char *name, bool purge, uint64_t *left)
+{
+	if (read(h->report, left, sizeof(*left)) != (ssize_t)sizeof(*left))
+		return "the process that trims it was ended";
+	if (purge && unlinkat(h->parent, basename(name), AT_REMOVEDIR) < 0)
+		return "a part of it cannot be removed";
+	return NULL;
+}

@@ -171,6 +171,7 @@ void home_close(struct home *h);
 /* Forks a child that takes the owner's uid (drop) and no power, and removes the oldest caches until
  * at most keep bytes are left; 0: all. It dies with the launcher. */
 int home_trim(struct home *h, bool drop, uint64_t keep, pid_t *pid, struct err *err);
+_Noreturn void home_trim_run(const struct home *h, bool drop, pid_t parent, uint64_t keep);
 /* After its end: the bytes that are left. purge: removes the home itself. A problem, or NULL. */
 const char *home_trimmed(const struct home *h, const char *name, bool purge, uint64_t *left);
 

@@ -270,7 +270,8 @@ UNHELD = [
     ("wanted", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
 )
 def test_ses_3_what_nothing_can_hold_is_refused(server, wanted, wall):
-    a = server.post("/api/v1/sessions", {"id": "unheld", "workspace": str(server.workspace()), **wanted})
+    body = {"id": "unheld", "workspace": str(server.workspace()), "policy": "observe", **wanted}
+    a = server.post("/api/v1/sessions", body)
     assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
     assert "leave" in a.json["error"]["message"]
     assert server.get("/api/v1/sessions/unheld").status == 404
