@@ -2,6 +2,7 @@
 #include "check/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "check/unheld.h"
 #include "check/withheld.h"
 #include "link/link.h"
 #include "policy/policy.h"
@@ -28,7 +29,8 @@
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* All that compiling, answering and ending need: memory, and the descriptors that are there. */
+/* All that compiling, answering and ending need: memory, the descriptors that are there, and the
+ * version of Landlock. */
 static const unsigned calls[] = {
 	__NR_read,	   __NR_write,	    __NR_pread64,	__NR_pwrite64,
 	__NR_close,	   __NR_fstat,	    __NR_fcntl,		__NR_lseek,
@@ -37,7 +39,7 @@ static const unsigned calls[] = {
 	__NR_madvise,	   __NR_brk,	    __NR_futex,		__NR_getrandom,
 	__NR_getpid,	   __NR_gettid,	    __NR_tgkill,	__NR_rt_sigaction,
 	__NR_rt_sigreturn, __NR_exit,	    __NR_clock_gettime, __NR_rt_sigprocmask,
-	__NR_exit_group,   __NR_newfstatat, __NR_sigaltstack,
+	__NR_exit_group,   __NR_newfstatat, __NR_sigaltstack,	__NR_landlock_create_ruleset,
 };
 enum { CALLS = ARRAY_LEN(calls) };
 
@@ -181,6 +183,7 @@ static int answer(struct link *l, const struct check_ask *a, size_t i, int snaps
 	const struct session_request asked = {.allowed_domains = a->domains,
 					      .allowed_ports = a->ports,
 					      .environment = a->variables};
+	const struct unheld_ask unheld = {a->mode, &a->places, &a->closed};
 	struct policy *p = NULL;
 	struct err why = {0};
 	cleanup_fd int fd = -1;
@@ -188,6 +191,9 @@ static int answer(struct link *l, const struct check_ask *a, size_t i, int snaps
 
 	if (r == 0)
 		r = policy_open(bytes.data, bytes.len, &p, &why);
+	/* one that was loaded already stays as it is */
+	if (r == 0 && snapshot == -1 && a->mode != NULL)
+		r = unheld_refuse(p, &unheld, &why);
 	if (r == 0 && (fd = fdio_sealed("agentsh-policy", bytes.data, bytes.len)) == -1)
 		r = err_errno(&why, E_UNAVAILABLE, NULL, "memfd_create");
 	if (r == 0) {

@@ -4,6 +4,7 @@
 #include "check/check.h"
 #include "link/link.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -211,6 +212,52 @@ static void ses_3_a_snapshot_is_asked_about_a_request(void **state)
 	teardown((void **)&second);
 }
 
+/* Where a mode is named, it must be able to enforce every rule about files in what all sessions
+ * see.
+ */
+static void fil_3_a_rule_that_the_mode_cannot_enforce(void **state)
+{
+#define FILES(pattern) OPEN "file_rules: [{name: n, paths: ['" pattern "'], decision: deny}]\n"
+	static const struct {
+		const char *text, *mode, *place; /* that the error names; NULL: it is loaded */
+	} cases[] = {
+		{FILES("/workspace/a/**"), "native", "in /workspace with"},
+		{FILES("**/.env"), "native", "in /workspace, /home/agent, /tmp and"},
+		{FILES("/workspace/a/**"), NULL, NULL},
+		{FILES("/srv/**"), "native", NULL},
+		{FILES("/workspace/shut/x"), "native", NULL},
+		{OPEN, "native", NULL},
+		{"version: 1\nname: p\n", "native", "rule 'default' of"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct check_ask ask = {.policies = 1};
+		struct check_policy p;
+		struct fixture *f;
+		int fd;
+
+		setup((void **)&f);
+		ask.mode = cases[i].mode != NULL ? mem_strdup(cases[i].mode) : NULL;
+		for (const char *const *at = sandbox_places; *at != NULL; at++)
+			strv_add(&ask.places, *at);
+		strv_add(&ask.closed, "/workspace/shut");
+		add_file(&ask, "p", "", cases[i].text);
+		send_ask(f, &ask, -1);
+		fd = receive(f, &p);
+		assert_int_equal(fd == -1, cases[i].place != NULL);
+		if (cases[i].place != NULL) {
+			assert_string_equal(p.code, "E_ENFORCEMENT");
+			assert_string_equal(p.subject, "file_rules");
+			assert_non_null(strstr(p.message, cases[i].place));
+			assert_non_null(strstr(p.message, "monitoring.mode native"));
+		}
+		mem_cleanup_fd(&fd);
+		msg_done(MSG_check_policy, &p);
+		teardown((void **)&f);
+	}
+}
+
 static void pol_4_lists_that_do_not_belong_together(void **state)
 {
 	struct fixture *f = *state;
@@ -255,6 +302,7 @@ int main(void)
 		T(pol_4_a_policy_has_the_name_of_its_file),
 		T(pol_6_sets_come_with_the_question),
 		T(ses_3_a_snapshot_is_asked_about_a_request),
+		T(fil_3_a_rule_that_the_mode_cannot_enforce),
 		T(pol_4_lists_that_do_not_belong_together),
 		T(sbx_6_it_is_held_before_it_reads),
 	};

@@ -81,7 +81,8 @@ int cmd_policy_list(struct cli *cli, struct err *err)
 		cleanup_free char *file = policy_find_file(&at.dirs, false, names.v[i]);
 		cleanup_policy struct cli_policy p = {0};
 		struct err own = {0};
-		const bool valid = cli_policy_load(&at, names.v[i], &p, &own) == 0;
+		const bool valid = cli_policy_load(&at, names.v[i], &p, &own) == 0 &&
+				   cli_view_enforceable(&at, p.p, &own) == 0;
 
 		jw_obj(&w);
 		jw_kstr(&w, "name", names.v[i]);
@@ -191,20 +192,24 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 	cleanup_policy struct cli_policy p = {0};
 	cleanup_view struct cli_view view = {0};
 	struct err own = {0};
-	const int r = cli_policy_load(at, name, &p, &own);
+	bool valid;
+	int r = cli_policy_load(at, name, &p, &own);
 
+	valid = r == 0;
+	if (r == 0)
+		r = cli_view_enforceable(at, p.p, &own);
 	if (!cli->v.json && p.report.len > 0)
 		fwrite(p.report.data, 1, p.report.len, stderr);
-	if (r == 0) {
+	if (valid)
 		cli_view_open(at, p.p, &view);
+	if (r == 0)
 		note_unenforced(p.p, &view, 1U << OP_FILE | 1U << OP_NET);
-	}
 	if (cli->v.json) {
 		jw_obj(w);
 		jw_kstr(w, "name", name);
 		jw_kbool(w, "valid", r == 0);
-		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
-		if (r == 0) {
+		jw_kstr(w, "version", valid ? policy_version(p.p) : NULL);
+		if (valid) {
 			jw_key(w, "not_held");
 			policy_format_lacking(p.p, &view.files, w);
 		}
@@ -215,7 +220,7 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 			jw_strn(w, line, (size_t)(next - line));
 			next += *next == '\n';
 		}
-		if (r < 0 && p.report.len == 0)
+		if (r < 0 && (valid || p.report.len == 0))
 			jw_str(w, own.message);
 		jw_arr_end(w);
 		jw_obj_end(w);
@@ -223,7 +228,7 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 		printf("The policy '%s' is valid.\n", name);
 	}
 	/* do not repeat the report */
-	if (r < 0 && p.report.len == 0 && err->code == E_OK)
+	if (r < 0 && (valid || p.report.len == 0) && err->code == E_OK)
 		*err = own;
 	return r;
 }

@@ -38,6 +38,9 @@ void cli_view_close(struct cli_view *v);
 #define cleanup_view __attribute__((cleanup(cli_view_close)))
 /* Names the operation's file as rules do; the name belongs to the view. */
 void cli_view_name(struct cli_view *v, struct op *op);
+/* Refuses a policy with a rule that the configured mode cannot enforce, as the server does when it
+ * loads the policy. E_ENFORCEMENT. */
+int cli_view_enforceable(const struct cli_policies *at, const struct policy *p, struct err *err);
 /* "not held everywhere: NAME (in PLACES); …"; nothing if all rules about files are held. */
 void cli_view_lacking(const struct cli_view *v, const struct policy *p, struct buf *out);
 

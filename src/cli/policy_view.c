@@ -3,12 +3,41 @@
  * `agentsh run` would take here. So `policy` can say what holds a rule. */
 #include "base/mem.h"
 #include "base/path.h"
+#include "check/unheld.h"
 #include "check/withheld.h"
 #include "cli/cmd_policy.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/toolchains.h"
 #include <stdio.h>
 #include <unistd.h>
+
+/* The places in which the policy may withhold rights. */
+static struct strv list_places(const struct config *c)
+{
+	const struct strv *const lists[] = {&c->passthrough_paths, &c->monitored_paths,
+					    &c->read_only_paths};
+	struct strv places = {0};
+
+	for (const char *const *own = sandbox_places; *own != NULL; own++)
+		strv_add(&places, *own);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			strv_add_new(&places, lists[i]->v[k]);
+	return places;
+}
+
+int cli_view_enforceable(const struct cli_policies *at, const struct policy *p, struct err *err)
+{
+	const struct config *c = &at->config;
+	cleanup_strv struct strv places = list_places(c), closed = {0};
+
+	if (config_fuse(c) || wall_listed(&c->allow_unenforced, WALL_file_rules))
+		return 0;
+	strv_copy(&closed, &c->read_only_paths);
+	for (size_t i = 0; i < c->blocked_paths.n; i++)
+		strv_add(&closed, c->blocked_paths.v[i]);
+	return unheld_refuse(p, &(struct unheld_ask){c->monitoring_mode, &places, &closed}, err);
+}
 
 void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_view *out)
 {
@@ -18,9 +47,7 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 		.fuse = config_fuse(c) && access("/dev/fuse", R_OK | W_OK) == 0,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
 				(strcmp(c->workspace_at, "workspace") != 0 ? SANDBOX_AT_REAL : 0)};
-	const struct strv *const lists[] = {&c->passthrough_paths, &c->monitored_paths,
-					    &c->read_only_paths};
-	cleanup_strv struct strv places = {0};
+	cleanup_strv struct strv places = list_places(c);
 	struct toolchains tools = {0};
 
 	strv_copy(&plan.read_only_paths, &c->read_only_paths);
@@ -35,11 +62,6 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 	toolchains_done(&tools);
 	if (here != NULL)
 		plan.real_path = cli_run_root(here);
-	for (const char *const *own = sandbox_places; *own != NULL; own++)
-		strv_add(&places, *own);
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		for (size_t k = 0; k < lists[i]->n; k++)
-			strv_add_new(&places, lists[i]->v[k]);
 	withheld_find(p, &places, &plan.withheld);
 	sandbox_file_view(&plan, &out->files);
 	policy_name_workspace(p, plan.real_path);

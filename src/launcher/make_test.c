@@ -352,6 +352,7 @@ static void ses_3_only_admins_choose_any_policy(void **state)
 	rig_greeted(g);
 	assert_int_equal(config_override("policies.default=strict", c, NULL), 0);
 	assert_int_equal(config_override("policies.selectable=ci", c, NULL), 0);
+	assert_int_equal(config_override("sandbox.allow_unenforced=file_rules", c, NULL), 0);
 	ask.policy = (char *)(uintptr_t) "observe";
 	if (rig_root()) {
 		proof = rig_client(g, RIG_UID, RIG_GID);

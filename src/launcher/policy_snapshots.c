@@ -79,6 +79,13 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 	ask->shadow = strcmp(c->approvals_mode, "shadow") == 0;
 	bytes_set(&ask->length, length.data, length.len);
 	bytes_set(&ask->text, text.data, text.len);
+	/* A session without namespaces has other places; its warden looks at them. */
+	if (ask->workspace == NULL && !config_fuse(c) &&
+	    !wall_listed(&c->allow_unenforced, WALL_file_rules))
+		ask->mode = mem_strdup(c->monitoring_mode);
+	strv_copy(&ask->closed, &c->read_only_paths);
+	for (size_t i = 0; i < c->blocked_paths.n; i++)
+		strv_add_new(&ask->closed, c->blocked_paths.v[i]);
 	for (const char *const *at = sandbox_places; ask->workspace == NULL && *at != NULL; at++)
 		strv_add(&ask->places, *at);
 	for (size_t i = 0; i < ARRAY_LEN(shown); i++)

@@ -10,6 +10,8 @@ static void write_policy(struct rig *g, const char *name, const char *rest)
 	int fd;
 
 	assert_int_equal(config_override(set, &g->l.settings.config, NULL), 0);
+	/* no rule is refused because of the mode */
+	assert_int_equal(config_override("monitoring.mode=fuse", &g->l.settings.config, NULL), 0);
 	mkdir(dir, 0755);
 	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
 	assert_true(fd >= 0);

@@ -356,11 +356,13 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	 * files, the first `policies` are policies; the others are sets. error: why a file cannot be \
 	 * read, or "". length: a uint32_t for each file. text: all texts, one behind the other. shadow: \
 	 * approvals.mode is shadow. workspace, home: NULL: as policy_options has them. places: absolute \
-	 * paths of the session's view. domains, ports, variables: that a session asks for. */ \
+	 * paths of the session's view. mode: a policy is refused if this monitoring.mode cannot enforce it; \
+	 * NULL: it is not asked. closed: paths in the places that are read-only or not shown. domains, ports, variables: that a session asks for. */ \
 	PAYLOAD(check_ask, \
 		U32(policies) STRV(name, LIST_LEN) STRV(file, NAMES_LEN) STRV(error, NAMES_LEN) \
 		BYTES(length, LIST_LEN) BYTES(text, FILES_LEN) U32(shadow) \
 		STR(workspace, PATH_LEN) STR(home, PATH_LEN) STRV(places, LIST_LEN) \
+		STR(mode, WORD_LEN) STRV(closed, LIST_LEN) \
 		STRV(domains, LIST_LEN) STRV(ports, LIST_LEN) STRV(variables, REQUEST_ENV_MAX)) \
 	/* One answer for each policy, in their order. code NULL: all is well; with a snapshot, the \
 	 * policy does not cover what the session asks for; else it says why there is no snapshot. \

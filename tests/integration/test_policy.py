@@ -386,6 +386,26 @@ def test_pol_5_validate_reports_everything_with_its_place(at):
     assert got["valid"] is False and len(got["problems"]) == 2 and r.returncode == 125
 
 
+def test_fil_8_validate_refuses_what_the_mode_cannot_enforce(at):
+    (at.dir / "env.yaml").write_text(
+        "version: 1\nname: env\ndefault: {files: allow, network: allow, commands: allow}\n"
+        "file_rules: [{name: no-env, paths: ['/workspace/.env'], decision: deny}]\n"
+    )
+    native = ("--set", "monitoring.mode=native")
+    for words in ((), (*native, "--set", "sandbox.allow_unenforced=file_rules")):
+        r = at("validate", *words, "env")
+        assert (r.returncode, r.stdout) == (0, "The policy 'env' is valid.\n"), r.stderr
+    r = at("validate", *native, "env", "observe")
+    problem = "rule 'no-env' of policy 'env' cannot be enforced in /workspace with monitoring.mode native"
+    assert (r.returncode, r.stdout) == (125, "The policy 'observe' is valid.\n")
+    assert r.stderr.count(problem) == 1 and "E_ENFORCEMENT" in r.stderr
+    got = json.loads(at("validate", *native, "--json", "env").stdout)["policies"][0]
+    assert got["valid"] is False and len(got["problems"]) == 1 and problem in got["problems"][0]
+    assert got["not_held"][0]["rule"] == "no-env"
+    listed = {p["name"]: p for p in json.loads(at("list", *native, "--json").stdout)["policies"]}
+    assert problem in listed["env"]["description"] and listed["observe"]["valid"]
+
+
 def test_pol_5_an_error_is_printed_once_with_the_choices(at):
     (at.dir / "bad.yaml").write_text(
         "version: 1\nname: bad\nfile_rules:\n  - {name: a, paths: [.env], decision: block}\n"

@@ -155,6 +155,57 @@ def test_pol_5_a_broken_file_keeps_the_old_policy(policies):
     assert "a policy is broken; the old one stays" in log and "policy loaded" in log
 
 
+UNHELD = (
+    "version: 1\nname: {name}\ndefault: {{files: allow, network: allow, commands: allow}}\n"
+    "file_rules: [{{name: no-env, paths: ['/workspace/.env'], decision: deny}}]\n"
+)
+
+
+def unheld(name):
+    return f"rule 'no-env' of policy '{name}' cannot be enforced in /workspace with monitoring.mode native"
+
+
+def test_fil_8_a_rule_that_the_mode_cannot_enforce_is_not_loaded(policies):
+    s = policies(config=harness.NATIVE)
+    first = s.session(policy="mine").record["policy"]
+    write(s.policies, "other", message="of another")
+    s.session(policy="other")
+    write(s.policies, text=UNHELD.format(name="mine"))
+    write(s.policies, "fresh", text=UNHELD.format(name="fresh"))
+    write(s.policies, "other", message="of another file")
+    # the old version stays, and the other policies are loaded
+    a = s.post("/api/v1/policies/reload").json
+    assert a["loaded"] == ["other"] and [f["name"] for f in a["failed"]] == ["mine"], a
+    assert unheld("mine") in a["failed"][0]["problem"]
+    assert unheld("mine") in events(s, "policy_reload_failed")[0]["reason"]
+    assert s.session(policy="mine").record["policy"] == first
+    assert reason(s, s.session(policy="other")) == "of another file"
+    # a session that names it gets the reason
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": "fresh"})
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules"), a.body
+    assert unheld("fresh") in a.json["error"]["message"]
+    listed = {p["name"]: p["version"] for p in s.get("/api/v1/policies").json["policies"]}
+    assert listed["fresh"] is None and listed["mine"] == first["version"], listed
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: len(events(s, "policy_reload_failed")) == 2, "SIGHUP says so, too")
+    write(s.policies, message="well again")
+    s.post("/api/v1/policies/reload")
+    assert reason(s, s.session(policy="mine")) == "well again"
+
+
+def test_fil_8_a_policy_in_use_is_loaded_where_rules_may_lack(policies):
+    s = policies(start=False, config=harness.NATIVE)
+    s.merge(s.config, {"sandbox": {"allow_unenforced": [*LIMITS, "file_rules"]}})
+    s.start()
+    s.session(policy="mine")
+    write(s.policies, text=UNHELD.format(name="mine"))
+    assert s.post("/api/v1/policies/reload").json["loaded"] == ["mine"]
+    assert s.session(policy="mine").record["policy"]["unenforced"]
+    s = policies()
+    write(s.policies, text=UNHELD.format(name="mine"))
+    s.session(policy="mine")
+
+
 def test_pol_5_only_an_admin_makes_it_read_again(shared):
     harness.ensure_user()
     r = shared.cli("policy", "reload", uid=harness.USER_UID)
