@@ -80,6 +80,11 @@ static uint64_t agreed_flags(uint64_t offered, uint32_t minor, const struct fs_w
 		flags &= ~(uint64_t)FUSE_AUTO_INVAL_DATA;
 	if ((flags & FUSE_WRITEBACK_CACHE) != 0)
 		flags &= ~FUSE_PASSTHROUGH;
+	/* After the answer to an open that truncates, the kernel sets its own size to 0 once more,
+	 * and not under the same lock: what another process writes in between would be lost to it.
+	 */
+	if ((flags & FUSE_WRITEBACK_CACHE) != 0)
+		flags &= ~(uint64_t)FUSE_ATOMIC_O_TRUNC;
 	if ((flags & FUSE_DO_READDIRPLUS) == 0)
 		flags &= ~(uint64_t)FUSE_READDIRPLUS_AUTO;
 	return flags;

@@ -138,7 +138,7 @@ static void fil_7_a_caller_adds_and_forbids_flags(void **state)
 	assert_int_equal(negotiate(45, UINT64_MAX, w), 0);
 	assert_int_equal(features.flags,
 			 (wanted_by_itself(45) | FUSE_WRITEBACK_CACHE | FUSE_CREATE_SUPP_GROUP) &
-				 ~(uint64_t)FUSE_ASYNC_READ);
+				 ~(uint64_t)(FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC));
 	/* also where both are said */
 	w.never = FUSE_WRITEBACK_CACHE;
 	assert_int_equal(negotiate(45, UINT64_MAX, w), 0);

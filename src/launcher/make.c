@@ -435,7 +435,9 @@ void make_finish(void *session_entry)
 		else
 			meta_add(&w->meta, got.process, got.pid, 0);
 	}
-	if (n != 0 && w->warden.pidfd != -1)
+	if (k->failure.code != E_OK)
+		watch_stop(k->reported); /* its death follows: then the id is free again */
+	if (w->warden.pidfd != -1 && (n != 0 || k->failure.code != E_OK))
 		return; /* more reports may follow */
 	/* If the main process is dead already, its last messages are in the link that the API child
 	 * gets. */
@@ -444,6 +446,8 @@ void make_finish(void *session_entry)
 			MAIN_PROCESS->title, w->id,
 			w->reason[0] != '\0' ? w->reason : "its stub ended early");
 	why = k->failure;
+	if (why.code == E_UNAVAILABLE) /* the rest of the pool may be no better */
+		pool_empty(w->l);
 	if (why.code != E_OK)
 		refuse(w, &why);
 	else

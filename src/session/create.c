@@ -3,6 +3,7 @@
 #include "base/denial.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "model/process_table.h"
 #include "policy/policy.h"
 #include "session/drain.h"
 #include "session/homes.h"
@@ -229,7 +230,6 @@ static void ask_launcher(struct session *s)
 		session_after(s, CREATE_MS, create_overdue);
 	strv_done(&variables);
 	strv_done(&m.limits);
-	session_forget_proof(s);
 }
 
 static int take_proof(struct session *s, const struct caller *who, struct err *err)
@@ -320,6 +320,15 @@ void session_create(struct sessions *ss, const struct caller *who,
 
 /* ---- answered ---- */
 
+/* A prepared sandbox was of no use, because its file server was stopped or dead. The launcher has
+ * thrown the others away, too: the next one is a new one. */
+static bool was_the_pool(const struct launcher_refused *m)
+{
+	return m->code != NULL && err_code_by_name(m->code) == E_UNAVAILABLE &&
+	       m->subject != NULL &&
+	       strcmp(m->subject, process_table[process_of(PROCESS_AHEAD)].program) == 0;
+}
+
 /* The refused session has no row any more, and its id is free. */
 static void deleted(struct session *s)
 {
@@ -351,6 +360,12 @@ void session_on_refused(void *ctx, void *msg, struct link_msg *link)
 	if (s == NULL)
 		return;
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
+	if (was_the_pool(m) && !s->asked_again) {
+		s->asked_again = true;
+		ask_launcher(s);
+		return;
+	}
+	session_forget_proof(s);
 	s->phase = SESSION_OVER;
 	watch_stop(s->timer);
 	s->refusal = mem_new(struct err);
@@ -384,6 +399,7 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 
 	if (s == NULL)
 		return;
+	session_forget_proof(s);
 	if (m->workspace != NULL)
 		mem_replace(&s->workspace, take(m->workspace));
 	if (m->policy_name != NULL)

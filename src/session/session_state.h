@@ -95,6 +95,7 @@ struct session {
 	void *create_arg;
 	int proof_fd;
 	char *proof_key;
+	bool asked_again;    /* the launcher */
 	struct err *refusal; /* the launcher's */
 	uint64_t required;   /* 1 << WALL_…: it is not made without these limits */
 	struct limits asked; /* by the client */

@@ -363,6 +363,38 @@ static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 	kit_session(k, "s1");
 }
 
+/* Its file server did not answer. The proof goes with the second request, too. */
+static void ses_1_after_a_bad_prepared_sandbox_the_launcher_is_asked_once_more(void **state)
+{
+	struct kit *k = *state;
+	struct session_request request = kit_request_of("s1");
+	struct launcher_refused m = {.session_id = kit_text("s1"),
+				     .code = kit_text("E_UNAVAILABLE"),
+				     .subject = kit_text("agentsh-fs"),
+				     .message = kit_text("agentsh-fs did not answer for 5 s")};
+	struct told t = {0};
+
+	snprintf(k->who.key, sizeof(k->who.key), "sk-1");
+	session_create(k->ss, &k->who, &request, kit_told, &t);
+	kit_turn(k);
+	for (int i = 0; i < 2; i++) {
+		struct launcher_create asked;
+		struct link_msg msg;
+
+		kit_recv(&k->launcher, MSG_launcher_create, &asked, &msg);
+		assert_string_equal(asked.session_id, "s1");
+		assert_int_equal(asked.key.len, 4);
+		msg_done(MSG_launcher_create, &asked);
+		link_msg_done(&msg);
+		assert_int_equal(t.n, 0);
+		kit_tell(k, MSG_launcher_refused, &m, NULL, 0);
+	}
+	kit_recv_nothing(&k->launcher);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_UNAVAILABLE);
+	assert_string_equal(t.err.subject, "agentsh-fs");
+}
+
 static void ses_2_destroyed_while_it_is_made(void **state)
 {
 	struct kit *k = *state;
@@ -593,6 +625,7 @@ int main(void)
 		TEST(ses_5_caps_hold_at_their_number),
 		TEST(ses_5_without_descriptors_there_is_no_new_session),
 		TEST(ses_1_a_refusal_is_told_as_it_is_and_frees_the_id),
+		TEST(ses_1_after_a_bad_prepared_sandbox_the_launcher_is_asked_once_more),
 		TEST(ses_2_destroyed_while_it_is_made),
 		TEST(ses_2_a_sandbox_that_fails_while_it_is_made),
 		TEST(ses_2_a_failure_that_is_no_walls_fault),

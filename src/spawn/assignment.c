@@ -18,6 +18,7 @@
 #define WALLS_MAX (64 * 1024)
 #define ASSIGNMENT_MAX (2 * WALLS_MAX)
 #define FAILURE 125
+#define AHEAD_MS 5000 /* for the answer of a process that has waited in the pool */
 
 #define ROW(kind, name, max) FIELD(struct assignment, kind, name, max)
 static const struct field rows[] = {
@@ -256,10 +257,29 @@ static const int *ring_of(const int fd[ASSIGNMENT_FDS], enum process p)
 	return fd + ASSIGNMENT_OTHERS + 3 * (ring - 1);
 }
 
+/* Reads the answer of a process that was started ahead, and its mount. wait_ms -1: without end. */
+static int ahead_answer(const struct process_link *l, int wait_ms, int *mount, struct err *err)
+{
+	struct pollfd pfd = {l->fd, POLLIN, 0};
+	struct err answer = {0};
+	size_t nfds = 1;
+
+	if (poll(&pfd, 1, wait_ms) == 0)
+		return err_set(err, E_UNAVAILABLE, l->row->program, "%s did not answer for %d s",
+			       l->row->title, wait_ms / 1000);
+	if (fdio_recv(l->fd, &answer, sizeof(answer), mount, &nfds, NULL) != sizeof(answer))
+		return err_set(err, E_UNAVAILABLE, l->row->program, "%s ended early",
+			       l->row->title);
+	if (answer.code == E_OK && nfds == 1)
+		return 0;
+	*err = answer;
+	return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
+}
+
 /* Gives its part of the assignment to the process that was started ahead. Its answer, a mount,
  * takes the place of the workspace's tree. */
-static int assign_ahead(struct process_args *args, struct process_link *l, int all[MESSAGE_FDS],
-			int fd[ASSIGNMENT_FDS], struct err *err)
+static int assign_ahead(struct process_args *args, struct process_link *l, int wait_ms,
+			int all[MESSAGE_FDS], int fd[ASSIGNMENT_FDS], struct err *err)
 {
 	const struct assignment_part part = {args->init_pid};
 	const int *ring = ring_of(fd, (enum process)(l->row - process_table));
@@ -270,19 +290,13 @@ static int assign_ahead(struct process_args *args, struct process_link *l, int a
 				    [PART_PLAN] = all[MESSAGE_PLAN],
 				    [PART_TEXT] = all[MESSAGE_TEXT],
 				    [PART_TRASH] = all[MESSAGE_TRASH]};
-	struct err answer = {0};
-	size_t nfds = 1;
-	int mount;
+	int mount, r;
 
-	if (fdio_send(l->fd, &part, sizeof(part), sent,
-		      sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS) < 0 ||
-	    fdio_recv(l->fd, &answer, sizeof(answer), &mount, &nfds, NULL) != sizeof(answer))
-		return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules), "%s ended early",
-			       l->row->title);
-	if (answer.code != E_OK || nfds != 1) {
-		*err = answer;
-		return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
-	}
+	/* if it has ended, its answer does not come */
+	fdio_send(l->fd, &part, sizeof(part), sent, sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS);
+	r = ahead_answer(l, wait_ms, &mount, err);
+	if (r < 0)
+		return r;
 	close(fd[ASSIGNMENT_TREE]);
 	fd[ASSIGNMENT_TREE] = mount;
 	l->ring_fd = ring[2];
@@ -398,7 +412,7 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		/* It enters init's user namespace, which must have its maps. If init has ended, its
 		 * link has the reason, and the process is not needed: it ends with its link. */
 		if (plan.privileged || prepared || await_prepared(a)) {
-			r = assign_ahead(a, l, all, fd, &err);
+			r = assign_ahead(a, l, prepared ? AHEAD_MS : -1, all, fd, &err);
 			continue;
 		}
 		r = tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid,

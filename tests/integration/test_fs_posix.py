@@ -524,6 +524,24 @@ def test_fil_7_a_storm_of_changes_leaves_one_tree(tree):
     )
 
 
+@also_alone
+def test_fil_7_truncating_opens_of_several_processes_leave_one_size(tree):
+    names = [f"f{i}" for i in range(1000)]
+    for name in names:
+        (tree.back / name).touch()
+
+    def writer(seed):
+        for name in names:
+            Path(name).write_text("x" * (seed * 7 + 1))
+
+    def sizes(top):
+        return [(os.stat(top / name).st_size, len((top / name).read_bytes())) for name in names]
+
+    for child in [tree.start(writer, seed) for seed in range(4)]:
+        tree.result(child)
+    assert tree.run(sizes, tree.place) == sizes(tree.back)
+
+
 def test_fil_7_a_close_is_told_only_where_a_lock_may_end(tree):
     def body():
         for i in range(10):

@@ -2,10 +2,12 @@
 """Sandboxes that are prepared before a session is asked for: who asks cannot tell, but by the clock."""
 
 import os
+import signal
 import subprocess
+import time
 
 import pytest
-from harness import USER_UID, status_of, wait_for
+from harness import USER_UID, children_of, status_of, wait_for
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server prepares sandboxes")
 
@@ -24,6 +26,12 @@ def listed(new_server, tmp_path, kind="read_only_passthrough_paths"):
     (place / "which").write_text("old\n")
     server = new_server(config={"filesystem": {kind: ["/usr", "/bin", "/lib", "/lib64", str(place)]}})
     return server, place
+
+
+def file_servers(server):
+    """agentsh-fs of each prepared sandbox."""
+    pids = [child for parent in server.waiting_pids() for child in children_of(parent)]
+    return [pid for pid in pids if status_of(pid)["Name"] == "agentsh-fs"]
 
 
 def warden_of(server, session):
@@ -95,3 +103,24 @@ def test_fil_6_what_is_mounted_below_a_listed_directory_is_seen(new_server, tmp_
         assert server.session().out(f"cat {place}/below/which") == "mounted\n"
     finally:
         subprocess.run(["umount", "-l", place / "below"], check=True)
+
+
+@pytest.mark.parametrize("what", [signal.SIGSTOP, signal.SIGKILL])
+def test_ses_1_a_stopped_or_dead_file_server_of_the_pool_does_not_hold_a_session(new_server, what):
+    server = new_server()
+    before = prepared(server)
+    theirs = file_servers(server)
+    assert len(theirs) == 2
+    for pid in theirs:
+        os.kill(pid, what)
+    begin = time.monotonic()
+    s = server.session()
+    took = time.monotonic() - begin
+    assert s.out("echo mine > f && cat f") == "mine\n" and (s.workspace / "f").read_text() == "mine\n"
+    assert warden_of(server, s) not in before
+    assert took < 15 and (what == signal.SIGKILL or took >= 5), took
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in theirs), "both have gone", show=lambda: theirs)
+    assert not prepared(server) & before
+    begin = time.monotonic()
+    server.session().exec("true")
+    assert time.monotonic() - begin < 5, "the new ones serve"
