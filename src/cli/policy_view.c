@@ -11,31 +11,22 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The places in which the policy may withhold rights. */
-static struct strv list_places(const struct config *c)
+/* The places in which the policy may withhold rights, and paths in them that are shut. */
+static void list_places(const struct config *c, struct strv *places, struct strv *closed)
 {
-	const struct strv *const lists[] = {&c->passthrough_paths, &c->monitored_paths,
-					    &c->read_only_paths};
-	struct strv places = {0};
-
 	for (const char *const *own = sandbox_places; *own != NULL; own++)
-		strv_add(&places, *own);
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		for (size_t k = 0; k < lists[i]->n; k++)
-			strv_add_new(&places, lists[i]->v[k]);
-	return places;
+		strv_add(places, *own);
+	config_listed_paths(c, places, closed);
 }
 
 int cli_view_enforceable(const struct cli_policies *at, const struct policy *p, struct err *err)
 {
 	const struct config *c = &at->config;
-	cleanup_strv struct strv places = list_places(c), closed = {0};
+	cleanup_strv struct strv places = {0}, closed = {0};
 
 	if (config_fuse(c) || wall_listed(&c->allow_unenforced, WALL_file_rules))
 		return 0;
-	strv_copy(&closed, &c->read_only_paths);
-	for (size_t i = 0; i < c->blocked_paths.n; i++)
-		strv_add(&closed, c->blocked_paths.v[i]);
+	list_places(c, &places, &closed);
 	return unheld_refuse(p, &(struct unheld_ask){c->monitoring_mode, &places, &closed}, err);
 }
 
@@ -47,7 +38,7 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 		.fuse = config_fuse(c) && access("/dev/fuse", R_OK | W_OK) == 0,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
 				(strcmp(c->workspace_at, "workspace") != 0 ? SANDBOX_AT_REAL : 0)};
-	cleanup_strv struct strv places = list_places(c);
+	cleanup_strv struct strv places = {0}, closed = {0};
 	struct toolchains tools = {0};
 
 	strv_copy(&plan.read_only_paths, &c->read_only_paths);
@@ -62,6 +53,7 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 	toolchains_done(&tools);
 	if (here != NULL)
 		plan.real_path = cli_run_root(here);
+	list_places(c, &places, &closed);
 	withheld_find(p, &places, &plan.withheld);
 	sandbox_file_view(&plan, &out->files);
 	policy_name_workspace(p, plan.real_path);

@@ -362,6 +362,20 @@ bool config_fuse(const struct config *c)
 	return strcmp(c->monitoring_mode, "fuse") == 0;
 }
 
+void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed)
+{
+	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
+					    &c->read_only_paths};
+
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+		for (size_t k = 0; k < shown[i]->n; k++)
+			strv_add_new(places, shown[i]->v[k]);
+	for (size_t i = 0; i < c->read_only_paths.n; i++)
+		strv_add_new(closed, c->read_only_paths.v[i]);
+	for (size_t i = 0; i < c->blocked_paths.n; i++)
+		strv_add_new(closed, c->blocked_paths.v[i]);
+}
+
 int config_check(const struct config *c, struct err *err)
 {
 	static const char *(*const checks[])(const struct config *) = {check_http, check_numbers,

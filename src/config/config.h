@@ -111,6 +111,9 @@ int config_load(const char *path, struct config *c, struct buf *report, struct e
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
 bool config_fuse(const struct config *c); /* new sessions have a file server */
+/* Adds the paths that sessions see by the lists of `filesystem`, and those that are read-only or
+ * not shown; none twice. */
+void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed);
 /* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …".
  * The place is that of the first key in the text that the file gave. */
 int config_wrong(const struct config *c, const char *problem, struct err *err);

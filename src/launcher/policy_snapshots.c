@@ -60,8 +60,6 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 		       struct check_ask *ask)
 {
 	const struct config *c = &l->settings.config;
-	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
-					    &c->read_only_paths};
 	cleanup_buf struct buf length = {0}, text = {0};
 	struct strv dirs;
 	struct strv sets = {0};
@@ -83,14 +81,9 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 	if (ask->workspace == NULL && !config_fuse(c) &&
 	    !wall_listed(&c->allow_unenforced, WALL_file_rules))
 		ask->mode = mem_strdup(c->monitoring_mode);
-	strv_copy(&ask->closed, &c->read_only_paths);
-	for (size_t i = 0; i < c->blocked_paths.n; i++)
-		strv_add_new(&ask->closed, c->blocked_paths.v[i]);
 	for (const char *const *at = sandbox_places; ask->workspace == NULL && *at != NULL; at++)
 		strv_add(&ask->places, *at);
-	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
-		for (size_t k = 0; k < shown[i]->n; k++)
-			strv_add_new(&ask->places, shown[i]->v[k]);
+	config_listed_paths(c, &ask->places, &ask->closed);
 }
 
 /* ---- announcements to the API child ---- */
