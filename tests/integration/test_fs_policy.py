@@ -440,6 +440,7 @@ def test_fil_3_a_file_that_may_be_overwritten_may_be_replaced_unless_its_deletio
         assert (t.back / name / "old").read_text() == ("new" if goes else f"text of {name}/old"), name
 
 
+@pytest.mark.parametrize("options", [[], ["--passthrough"]])
 def test_fil_3_hard_links_with_other_decisions_are_nodes_of_their_own(serve, options):
     t = serve(policy(rule("no", ["/workspace/secret"], "deny", ["read"])), *options, files=["open"])
     os.link(t.back / "open", t.back / "secret")

@@ -227,7 +227,7 @@ def test_fil_3_a_session_obeys_the_rules_of_its_policy(new_server, uid):
 
 def test_cfg_1_monitoring_mode(new_server):
     for mode, kind in (("native", ""), ("fuse", "fuse.agentsh")):
-        s = new_server(config={"monitoring": {"mode": mode}}).session()
+        s = new_server(config={"monitoring": {"mode": mode}}).session(policy="observe")
         fields = s.out("grep ' /workspace ' /proc/self/mountinfo").split()
         assert (fields[fields.index("-") + 1] == "fuse.agentsh") == bool(kind)
 
