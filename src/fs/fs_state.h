@@ -112,7 +112,7 @@ int handle_new(struct fs *fs, uint64_t node, const struct fs_opened *o, struct f
 struct fs_handle *handle_get(struct fs *fs, uint64_t fh); /* NULL: not a number of a handle */
 int handle_release(struct fs *fs, uint64_t fh);
 
-/* ---- decisions and events: watch.c ---- */
+/* ---- decisions and events: watch*.c ---- */
 
 struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s);
 void fs_watch_free(struct fs_watch *w);	    /* NULL is fine */
