@@ -113,7 +113,8 @@ const struct shape shape_output = {
 
 PART(operation, INT("bytes", M), INT("offset", M), {"mapped", SHAPE_BOOL, M}, STR("to", M),
      STR("error", M), STR("flags", L | M));
-PART(metadata, STR("file_type", M), INT("file_size_before", M), INT("file_size_after", M));
+PART(metadata, STR("file_type", M), INT("file_size_before", M), INT("file_size_after", M),
+     STR("path_source", M));
 PART(connection, STR("remote_addr", 0), INT("remote_port", 0), INT("local_port", 0),
      STR("protocol", M), INT("bytes_sent", 0), INT("bytes_received", 0));
 PART(dns, STR("domain", 0), STR("type", M), STR("resolved_from", M));

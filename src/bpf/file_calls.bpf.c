@@ -12,6 +12,10 @@
 #include <bpf/bpf_tracing.h>
 
 #define AT_FDCWD (-100)
+#define AT_REMOVEDIR 0x200
+#define O_WRONLY 01 /* these three are the same on all architectures that agentsh runs on */
+#define O_CREAT 0100
+#define O_TRUNC 01000
 #define EPERM 1
 #define EACCES 13
 #define EROFS 30
@@ -20,6 +24,7 @@
 #define MAP_SHARED 1 /* also a bit of MAP_SHARED_VALIDATE */
 #define NAME_MAX 255
 #define COMPONENTS_MAX 512
+#define ANCESTORS_MAX 512
 #ifndef __NR_fchmodat2 /* newer than the headers of some machines */
 #define __NR_fchmodat2 452
 #endif
@@ -83,6 +88,7 @@ struct call_row {
 	__u8 dir, path;	  /* dir 0: the current directory */
 	__u8 dir2, path2; /* DIR_NONE: a text that is not a path */
 	__u8 flags, how;  /* how: pointer to struct open_how, which begins with the flags */
+	__u16 fixed;	  /* flags of a call that has no such argument */
 };
 #define DIR_NONE 7
 #define BYTES(k)            \
@@ -134,9 +140,9 @@ static const struct call_row calls[CALLS] = {
 	[__NR_lremovexattr] = PATH(FILE_XATTR, 0, 1),
 #ifdef __NR_open /* newer architectures have only the calls above */
 	[__NR_open] = PATH(FILE_OPEN, 0, 1, .flags = 2),
-	[__NR_creat] = PATH(FILE_OPEN, 0, 1),
+	[__NR_creat] = PATH(FILE_OPEN, 0, 1, .fixed = O_CREAT | O_WRONLY | O_TRUNC),
 	[__NR_unlink] = PATH(FILE_UNLINK, 0, 1),
-	[__NR_rmdir] = PATH(FILE_UNLINK, 0, 1),
+	[__NR_rmdir] = PATH(FILE_UNLINK, 0, 1, .fixed = AT_REMOVEDIR),
 	[__NR_rename] = PATH(FILE_RENAME, 0, 1, .path2 = 2),
 	[__NR_renameat] = PATH(FILE_RENAME, 1, 2, .dir2 = 3, .path2 = 4),
 	[__NR_link] = PATH(FILE_LINK, 0, 1, .path2 = 2),
@@ -226,6 +232,11 @@ static struct file_bytes *bytes_of(struct task_struct *task, void *session, __u3
 	slot = bpf_map_lookup_elem(session, &index);
 	return slot != NULL ? &slot->bytes : NULL;
 }
+
+struct session_of {
+	struct exec_session_key key;
+	__u32 level; /* of its PID namespace */
+};
 
 struct finished_call {
 	const struct call_row *row;
@@ -372,7 +383,36 @@ static void add_argument(struct task_struct *task, struct scratch_call *s,
 	s->call.path[which & 1].argument_len = argument;
 }
 
-static void record_call(struct task_struct *task, const struct exec_session_key *key,
+struct ancestor_walk {
+	struct task_struct *task;
+	__u32 level; /* of the session's PID namespace */
+	bool done;
+};
+
+static long walk_to_top(__u32 index, void *arg)
+{
+	struct ancestor_walk *w = arg;
+	struct task_struct *task = w->task;
+	struct task_struct *parent = BPF_CORE_READ(task, real_parent, group_leader);
+
+	w->done = pid_at(BPF_CORE_READ(parent, thread_pid), w->level) == 1;
+	if (w->done)
+		return 1;
+	w->task = parent;
+	return 0;
+}
+
+/* The leader of the process's command. */
+static __u32 top_of(struct task_struct *task, __u32 session_level, __u32 server_level)
+{
+	struct ancestor_walk w = {.task = task, .level = session_level};
+
+	bpf_loop(ANCESTORS_MAX, walk_to_top, &w, 0);
+	task = w.task;
+	return w.done ? pid_at(BPF_CORE_READ(task, thread_pid), server_level) : 0;
+}
+
+static void record_call(struct task_struct *task, const struct session_of *session,
 			struct file_record *record, const struct finished_call *f)
 {
 	const struct call_row *row = f->row;
@@ -389,11 +429,11 @@ static void record_call(struct task_struct *task, const struct exec_session_key 
 
 	if ((record->record & want) == 0 || s == NULL)
 		return;
-	ring = bpf_map_lookup_elem(&rings, key);
+	ring = bpf_map_lookup_elem(&rings, &session->key);
 	if (ring == NULL)
 		return;
 	current_ids(&ids);
-	flags = f->arg[row->flags & 7];
+	flags = row->flags != 0 ? f->arg[row->flags & 7] : row->fixed;
 	if (row->how != 0)
 		bpf_probe_read_user(&flags, sizeof(flags), (void *)f->arg[row->how & 7]);
 	s->call = (struct file_call){
@@ -401,6 +441,7 @@ static void record_call(struct task_struct *task, const struct exec_session_key 
 		.start = ids.start,
 		.pid = ids.pid,
 		.tid = ids.tid,
+		.top = top_of(BPF_CORE_READ(task, group_leader), session->level, ids.level),
 		.result = f->result,
 		.flags = flags,
 		.operation = row->operation,
@@ -457,10 +498,9 @@ static __noinline int finished(struct task_struct *task, struct pt_regs *regs, _
 {
 	const __u32 first = 0;
 	struct finished_call f = {.result = result};
-	struct exec_session_key key;
+	struct session_of of = {.level = 0};
 	struct file_slot *slot;
-	__u32 level;
-	void *session = find_session(&slots, task, &key, &level);
+	void *session = find_session(&slots, task, &of.key, &of.level);
 
 	if (session == NULL || number >= CALLS)
 		return 0;
@@ -470,7 +510,7 @@ static __noinline int finished(struct task_struct *task, struct pt_regs *regs, _
 	f.row = &calls[number];
 	read_arguments(regs, &f);
 	if (f.row->kind == CALL_PATH)
-		record_call(task, &key, &slot->record, &f);
+		record_call(task, &of, &slot->record, &f);
 	else if (slot->record.fuse_dev != 0)
 		count_bytes(task, session, slot->record.fuse_dev, &f);
 	return 1;

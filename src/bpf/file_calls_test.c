@@ -207,6 +207,10 @@ static int name_paths(const void *arg)
 	open("absent", O_RDONLY);				/* 13: fails */
 	syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how)); /* 14 */
 	close(fd);
+	syscall(SYS_creat, "plain", 0600); /* 15 */
+	mkdir("dir", 0700);		   /* 16 */
+	syscall(SYS_rmdir, "dir");	   /* 17 */
+	unlink("plain");		   /* 18 */
 	return 0;
 }
 
@@ -232,6 +236,10 @@ static void fil_8_path_calls_are_recorded(void **state)
 		{FILE_UNLINK, FILE_PATH_ARGUMENT, 0, {TREE, "dir"}, AT_REMOVEDIR},
 		{FILE_OPEN, FILE_PATH_ARGUMENT, -ENOENT, {TREE, "absent"}, O_RDONLY},
 		{FILE_OPEN, FILE_PATH_RESOLVED, 0, {"/"}, O_RDONLY},
+		{FILE_OPEN, FILE_PATH_RESOLVED, 0, {TREE "/plain"}, O_CREAT | O_WRONLY | O_TRUNC},
+		{FILE_MKDIR, FILE_PATH_ARGUMENT, 0, {TREE, "dir"}, 0},
+		{FILE_UNLINK, FILE_PATH_ARGUMENT, 0, {TREE, "dir"}, AT_REMOVEDIR},
+		{FILE_UNLINK, FILE_PATH_ARGUMENT, 0, {TREE, "plain"}, 0},
 	};
 	struct seen *seen = mem_new(struct seen);
 	struct rig rig;
@@ -260,6 +268,7 @@ static void fil_8_path_calls_are_recorded(void **state)
 				 got->text[2], got->text[3]);
 		assert_true(got->call.pid > (uint32_t)rig.s.init); /* as the test sees it */
 		assert_int_equal(got->call.tid, got->call.pid);
+		assert_int_equal(got->call.top, got->call.pid); /* a child of process 1 */
 	}
 	assert_int_equal(stat(TREE "/made", &st), 0);
 	assert_int_equal(seen->at[0].call.ino, st.st_ino);
@@ -268,6 +277,51 @@ static void fil_8_path_calls_are_recorded(void **state)
 	assert_int_equal(seen->at[3].call.created, 0);
 	assert_int_equal(rig.slot[0].record.recorded, seen->n);
 	assert_int_equal(rig.slot[0].record.dropped, 0);
+	free(seen);
+	rig_end(&rig);
+}
+
+/* A child of a child that has ended: its parent is process 1 then, and it is itself the top. */
+static int of_descendants(const void *arg)
+{
+	int go[2];
+	char byte;
+
+	if (pipe(go) != 0)
+		return 1;
+	unlink(TREE "/mine");
+	if (fork() == 0) {
+		unlink(TREE "/child");
+		if (fork() == 0) {
+			unlink(TREE "/grandchild");
+			close(go[1]);
+			(void)!read(go[0], &byte, 1);
+			unlink(TREE "/orphan");
+		}
+		_exit(0);
+	}
+	wait(NULL);
+	close(go[1]);
+	return 0;
+}
+
+/* Which command a process belongs to is told by its ancestor, which the record names. */
+static void fil_8_a_record_names_the_ancestor(void **state)
+{
+	struct seen *seen = mem_new(struct seen);
+	struct rig rig;
+	__u32 top;
+
+	rig_start(&rig, of_descendants, NULL, FILE_WANT_FAILED);
+	assert_int_equal(programs_kit_finish(&rig.s), 0);
+	programs_kit_read(rig.ring, see, seen);
+	assert_in_range(seen->n, 3, 4); /* process 1 may end before the orphan's call */
+	top = seen->at[0].call.pid;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(seen->at[i].call.top, top);
+	assert_int_not_equal(seen->at[2].call.pid, top);
+	if (seen->n == 4)
+		assert_int_equal(seen->at[3].call.top, seen->at[3].call.pid);
 	free(seen);
 	rig_end(&rig);
 }
@@ -409,6 +463,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fil_8_bytes_of_each_open_file_are_exact),
 		cmocka_unit_test(fil_8_path_calls_are_recorded),
+		cmocka_unit_test(fil_8_a_record_names_the_ancestor),
 		cmocka_unit_test(fil_8_only_wanted_results_are_recorded),
 		cmocka_unit_test(fil_8_long_paths_are_cut),
 		cmocka_unit_test(fil_8_records_that_do_not_fit_are_counted),

@@ -89,10 +89,12 @@ struct file_call {
 	__u64 time;	  /* CLOCK_BOOTTIME, ns */
 	__u64 start;	  /* of the process: see net_layout.h */
 	__u32 pid, tid;	  /* as the server sees them */
+	__u32 top;	  /* the same of the ancestor that is a child of the session's process 1; 0:
+			     too many processes are between them */
 	__s32 result;	  /* what the call returned: >= 0 or -errno */
-	__u32 flags;	  /* of open, unlinkat, renameat2, linkat; else 0 */
-	__u64 ino;	  /* of a successful open, else 0 */
-	__u32 dev;	  /* the same */
+	__u32 flags;	  /* of open, unlink, rename and link in all their forms; else 0 */
+	__u32 dev;	  /* of a successful open, else 0 */
+	__u64 ino;	  /* the same */
 	__u8 operation;	  /* enum file_operation */
 	__u8 path_source; /* enum file_path_source */
 	__u8 cut;	  /* enum file_cut */
@@ -101,4 +103,5 @@ struct file_call {
 	struct {
 		__u16 base_len, argument_len;
 	} path[2]; /* the second of rename, link and symlink */
+	__u32 unused;
 };

@@ -39,7 +39,7 @@ struct mm_struct {
 	unsigned long arg_start, arg_end;
 };
 struct task_struct {
-	struct task_struct *group_leader;
+	struct task_struct *group_leader, *real_parent;
 	struct pid *thread_pid;
 	const struct cred *cred;
 	__u64 start_boottime;

@@ -11,6 +11,7 @@ const volatile struct server_facts server SEC(SERVER_FACTS);
 
 struct task_ids {
 	__u32 pid, tid;
+	__u32 level; /* of the server's PID namespace */
 	__u64 start;
 };
 
@@ -22,7 +23,7 @@ static __always_inline void current_ids(struct task_ids *ids)
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	const __u32 levels = BPF_CORE_READ(pid, level) + 1;
 
-	ids->pid = ids->tid = 0;
+	ids->pid = ids->tid = ids->level = 0;
 	ids->start = BPF_CORE_READ(leader, start_boottime);
 	for (__u32 i = 0; i < PID_LEVELS && i < levels; i++) {
 		struct upid u;
@@ -31,6 +32,7 @@ static __always_inline void current_ids(struct task_ids *ids)
 			return;
 		if (BPF_CORE_READ(u.ns, ns.inum) != server.pid_namespace)
 			continue;
+		ids->level = i;
 		ids->tid = u.nr;
 		ids->pid = pid_at(BPF_CORE_READ(leader, thread_pid), i);
 		return;

@@ -182,11 +182,11 @@ int journal_append_packed(struct journal *j, const struct buf *packed, uint64_t 
 	return 0;
 }
 
-void journal_count_drop(struct journal *j)
+void journal_count_drops(struct journal *j, uint64_t n)
 {
-	const uint64_t n = atomic_load_explicit(&j->ring->dropped, memory_order_relaxed);
+	const uint64_t before = atomic_load_explicit(&j->ring->dropped, memory_order_relaxed);
 
-	atomic_store_explicit(&j->ring->dropped, n + 1, memory_order_relaxed);
+	atomic_store_explicit(&j->ring->dropped, before + n, memory_order_relaxed);
 }
 
 /* ---- the reader's side: it trusts no byte of the ring ---- */

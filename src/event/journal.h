@@ -41,9 +41,9 @@ int journal_append_packed(struct journal *j, const struct buf *packed, uint64_t 
 uint64_t journal_head(const struct journal *j);
 uint64_t journal_acked(const struct journal *j);
 uint64_t journal_room(const struct journal *j); /* bytes that are free now */
-/* Counts a drop; the next successful append is preceded by an events_dropped event with the count.
+/* Counts drops; the next successful append is preceded by an events_dropped event with the count.
  */
-void journal_count_drop(struct journal *j);
+void journal_count_drops(struct journal *j, uint64_t n);
 
 /* Reader side (API process). Never maps the ring: a shrunk or scribbled file is an error, not a
  * signal. */

@@ -233,8 +233,8 @@ static void evt_2_drops_are_told_before_the_next_event(void **state)
 {
 	struct pair *p = *state;
 
-	journal_count_drop(p->j);
-	journal_count_drop(p->j);
+	journal_count_drops(p->j, 1);
+	journal_count_drops(p->j, 1);
 	assert_int_equal(pair_append(p, 0, 0), 0);
 	assert_int_equal(pair_append(p, 1, 0), 0);
 	assert_int_equal(pair_drain(p, 1), 1);
@@ -265,7 +265,7 @@ static void evt_2_the_event_of_dropped_events_names_session_count_and_reason(voi
 	struct err err = {0};
 	uint64_t end;
 
-	journal_count_drop(p->j);
+	journal_count_drops(p->j, 1);
 	assert_int_equal(journal_append(p->j, &e, &end, &err), 0);
 	assert_int_equal(journal_drain(p->r, 1, on_dropped, &text, &err), 1);
 	assert_string_equal(
@@ -283,9 +283,9 @@ static void evt_2_drops_survive_a_full_ring_and_a_new_producer(void **state)
 
 	while (pair_append(p, n, 0) == 0)
 		n++;
-	journal_count_drop(p->j);
-	journal_count_drop(p->j);
-	journal_count_drop(p->j);
+	journal_count_drops(p->j, 1);
+	journal_count_drops(p->j, 1);
+	journal_count_drops(p->j, 1);
 	/* Room for the event alone is not enough: the count comes first. */
 	pair_drain(p, 1);
 	journal_ack_to(p->r, journal_reader_pos(p->r));

@@ -35,7 +35,7 @@ void recorder_close(struct recorder *r)
 	if (r->journal == NULL)
 		return;
 	while (!STAILQ_EMPTY(&r->waiting)) {
-		journal_count_drop(r->journal);
+		journal_count_drops(r->journal, 1);
 		drop_first(r);
 	}
 	journal_close(r->journal);
@@ -52,7 +52,7 @@ static bool settled(struct recorder *r, int code, const struct err *err, uint64_
 		return false;
 	if (code != -E_RATE_LIMITED)
 		log_error("event not recorded", "reason", err->message);
-	journal_count_drop(r->journal);
+	journal_count_drops(r->journal, 1);
 	*end = journal_head(r->journal);
 	return true;
 }
@@ -97,6 +97,13 @@ bool recorder_flush(struct recorder *r)
 	}
 	pthread_mutex_unlock(&r->lock);
 	return p == NULL;
+}
+
+void recorder_lost(struct recorder *r, uint64_t n)
+{
+	pthread_mutex_lock(&r->lock);
+	journal_count_drops(r->journal, n);
+	pthread_mutex_unlock(&r->lock);
 }
 
 uint64_t recorder_head(struct recorder *r)

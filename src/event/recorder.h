@@ -30,6 +30,8 @@ void recorder_close(struct recorder *r);
 void recorder_event(struct recorder *r, const struct event *e, recorder_fn *done, void *arg);
 /* Appends the events that wait; false if some still do. */
 bool recorder_flush(struct recorder *r);
+/* So many events were lost before they came here. */
+void recorder_lost(struct recorder *r, uint64_t n);
 uint64_t recorder_head(struct recorder *r); /* the position behind the last event */
 /* Whether the next few events fit, however long they are, or the ring drops. */
 bool recorder_has_room(struct recorder *r);

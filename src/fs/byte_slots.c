@@ -45,6 +45,11 @@ int byte_slots_mount(struct byte_slots *s, int mount, struct err *err)
 	return 0;
 }
 
+struct file_record *byte_slots_record(struct byte_slots *s)
+{
+	return &s->slot[0].record;
+}
+
 bool byte_slots_has(const struct byte_slots *s, uint32_t handle)
 {
 	return s != NULL && handle > 0 && handle < FILE_SLOTS_MAX;

@@ -7,8 +7,9 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "fs/byte_slots.h"
-#include "fs/fs_session.h"
+#include "fs/fs_actors.h"
 #include "fs/fs_walls.h"
+#include "fs/recorded_calls.h"
 #include "fs/restore.h"
 #include "model/workspace_names.h"
 #include "process/process_self.h"
@@ -42,60 +43,35 @@ struct file_server {
 	struct fs_transport *transport;
 	pthread_t thread;
 	bool serving;
-	_Atomic int ended;     /* 1: the transport has ended; -errno: it failed */
-	_Atomic int actors_fd; /* of the actor table; -1: no command runs yet */
+	_Atomic int ended; /* 1: the transport has ended; -errno: it failed */
 	struct process_self *self;
-	pthread_mutex_t lock; /* of late */
-	STAILQ_HEAD(, late_event) late;
+	struct fs_actors *actors;
+	struct recorded_calls *calls; /* NULL: the kernel records none */
 	struct fs_watch_setup watch;
 };
 
-/* ---- who asks ---- */
-
-/* An operation of a thread that the actor table does not have; owned. */
-struct late_event {
-	STAILQ_ENTRY(late_event) next;
-	struct file_server *server;
-	struct actor_query query;
-	struct gate_case k;
-	struct gate_report report;
-	struct op op;
-	char *text[5]; /* what op and report point to */
-};
-
-/* Of the calling thread; NULL: it cannot be had. */
-static struct actor_reader *own_reader(struct file_server *s)
-{
-	static _Thread_local struct actor_reader *reader; /* as long as the process lives */
-
-	if (reader == NULL && actor_reader_open(atomic_load(&s->actors_fd), &reader, NULL) < 0)
-		return NULL;
-	return reader;
-}
+/* ---- for the worker threads ---- */
 
 static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
 {
-	struct file_server *s = arg;
-	const struct actor_query q = {
-		.id = (pid_t)tid, .asked_us = clock_mono_us(&clock_system), .process = true};
-	struct actor_reader *reader;
+	const struct file_server *s = arg;
 
-	*out = (struct actor){.pid = (pid_t)tid};
-	if (atomic_load(&s->actors_fd) == -1)
-		return FS_ACTOR_OWN; /* init and the warden, before the first command */
-	reader = own_reader(s);
-	if (reader == NULL)
-		return FS_ACTOR_UNKNOWN;
-	if (actor_reader_is_own(reader, (pid_t)tid))
-		return FS_ACTOR_OWN;
-	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
+	return fs_actors_find(s->actors, tid, out);
 }
 
 static bool granted(void *arg, uint32_t tid, const struct file_grant *need)
 {
-	const struct actor_reader *reader = own_reader(arg);
+	const struct file_server *s = arg;
 
-	return reader != NULL && actor_reader_granted(reader, (pid_t)tid, need);
+	return fs_actors_granted(s->actors, tid, need);
+}
+
+static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
+			const struct gate_report *r)
+{
+	const struct file_server *s = arg;
+
+	fs_actors_late(s->actors, tid, k, r);
 }
 
 static bool has_room(void *arg)
@@ -103,64 +79,6 @@ static bool has_room(void *arg)
 	struct file_server *s = arg;
 
 	return recorder_has_room(&s->self->recorder);
-}
-
-static const char *keep(struct late_event *l, size_t i, const char *text)
-{
-	return l->text[i] = text != NULL ? mem_strdup(text) : NULL;
-}
-
-static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
-			const struct gate_report *r)
-{
-	struct file_server *s = arg;
-	struct late_event *l = mem_new(struct late_event);
-
-	*l = (struct late_event){.server = s, .k = *k, .report = *r, .op = *k->op};
-	l->query = (struct actor_query){
-		.id = (pid_t)tid, .asked_us = clock_mono_us(&clock_system), .process = true};
-	l->k.op = &l->op;
-	l->op.file.path = keep(l, 0, k->op->file.path);
-	l->report.real_path = keep(l, 1, r->real_path);
-	l->report.to = keep(l, 2, r->to);
-	l->report.flags = keep(l, 3, r->flags);
-	l->report.file_type = keep(l, 4, r->file_type);
-	fs_session_late(s->session);
-	pthread_mutex_lock(&s->lock);
-	STAILQ_INSERT_TAIL(&s->late, l, next);
-	pthread_mutex_unlock(&s->lock);
-	process_wake(s->self);
-}
-
-static void found(const struct actor *actor, void *arg)
-{
-	struct late_event *l = arg;
-
-	if (actor->spawn != 0)
-		l->k.actor = *actor;
-	gate_settle(l->server->self->gate, &l->k, &l->report);
-	fs_session_settled(l->server->session, &l->k, &l->report);
-	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
-		free(l->text[i]);
-	free(l);
-}
-
-/* can: the warden answers. */
-static void ask_warden(struct file_server *s, bool can)
-{
-	STAILQ_HEAD(, late_event) late = STAILQ_HEAD_INITIALIZER(late);
-	struct late_event *l;
-
-	pthread_mutex_lock(&s->lock);
-	STAILQ_CONCAT(&late, &s->late);
-	pthread_mutex_unlock(&s->lock);
-	while ((l = STAILQ_FIRST(&late)) != NULL) {
-		STAILQ_REMOVE_HEAD(&late, next);
-		if (can && l->query.id != 0)
-			process_find(s->self, &l->query, found, l);
-		else
-			found(&(struct actor){0}, l);
-	}
 }
 
 static void on_news(void *arg)
@@ -283,6 +201,19 @@ static void *serve(void *arg)
 
 /* ---- the process ---- */
 
+static int open_calls(struct file_server *s, struct err *err)
+{
+	const struct recorded_calls_setup setup = {.p = s->self,
+						   .session = s->session,
+						   .actors = s->actors,
+						   .plan = &s->plan,
+						   .tree = s->fd[PART_TREE],
+						   .ring = s->files[FILES_RING],
+						   .record = byte_slots_record(s->slots)};
+
+	return recorded_calls_new(&setup, &s->calls, err);
+}
+
 static int start(struct process_self *p, int *mount, struct err *err)
 {
 	struct file_server *s = p->program;
@@ -290,6 +221,8 @@ static int start(struct process_self *p, int *mount, struct err *err)
 
 	if (s->files[FILES_SLOTS] != -1)
 		r = byte_slots_open(s->files[FILES_SLOTS], &s->slots, err);
+	if (r == 0 && s->files[FILES_RING] != -1)
+		r = open_calls(s, err);
 	if (r == 0)
 		r = open_server(s, mount, err);
 	if (r == 0 && (errno = pthread_create(&s->thread, NULL, serve, s)) != 0)
@@ -315,6 +248,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.late = record_late;
 	s->watch.has_room = has_room;
 	s->session = fs_session_new(p);
+	s->actors = fs_actors_new(p, s->session);
 	s->watch.tally = fs_session_tally(s->session);
 	s->watch.news = on_news;
 	s->watch.asker = &p->asker;
@@ -330,23 +264,28 @@ static int begin(struct process_self *p, struct err *err)
 
 static int open_program(struct process_self *p, struct err *err)
 {
-	const int fd = fcntl(p->actors_fd, F_DUPFD_CLOEXEC, 3);
-	struct file_server *s = p->program;
+	const struct file_server *s = p->program;
 
-	if (fd == -1)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot keep the actor table");
-	atomic_store(&s->actors_fd, fd);
-	return 0;
+	return fs_actors_open(s->actors, err);
 }
 
-static bool settle(struct process_self *p, const char *command_id)
+static void tell(struct process_self *p, struct process_ready *m)
+{
+	const struct file_server *s = p->program;
+
+	m->sees_refusals = s->calls != NULL;
+}
+
+static bool settle(struct process_self *p, const struct process_settle *command)
 {
 	struct file_server *s = p->program;
 
-	ask_warden(s, true);
+	fs_actors_over(s->actors, command);
+	fs_actors_woken(s->actors);
+	recorded_calls_drain(s->calls);
 	if (s->trash != NULL)
 		trash_expire(s->trash);
-	fs_session_settle(s->session, s->fs, command_id);
+	fs_session_settle(s->session, s->fs, command->command_id);
 	return true;
 }
 
@@ -374,7 +313,7 @@ static void woken(struct process_self *p)
 	struct restored over;
 	struct err err;
 
-	ask_warden(s, true);
+	fs_actors_woken(s->actors);
 	fs_session_woken(s->session);
 	while (restores_next(s->restores, &over))
 		process_tell_restored(p, over.req, &over.err);
@@ -399,7 +338,8 @@ static void close_program(struct process_self *p)
 	fs_free(s->fs);
 	trash_free(s->trash);
 	fs_transport_free(s->transport);
-	ask_warden(s, false);
+	recorded_calls_free(s->calls);
+	fs_actors_free(s->actors);
 	strv_done(&s->watch.read_only);
 	strv_done(&s->watch.blocked);
 	byte_slots_free(s->slots);
@@ -411,6 +351,7 @@ static const struct process_program program = {
 	.open = open_program,
 	.close = close_program,
 	.woken = woken,
+	.tell = tell,
 	.settle = settle,
 	.settings = settings,
 	.restore = restore,
@@ -418,12 +359,10 @@ static const struct process_program program = {
 
 int fs_process_main(int argc, char **argv)
 {
-	struct file_server s = {
-		.actors_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .files = {-1, -1, -1}};
+	struct file_server s = {.files = {-1, -1, -1}};
 	struct process_args args;
 	struct err err = {0};
 
-	STAILQ_INIT(&s.late);
 	if (process_start(&process_table[PROCESS_fs], argc, argv, &args) < 0)
 		return 2;
 	rlimit_raise_files();

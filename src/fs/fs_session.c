@@ -36,8 +36,21 @@ void fs_session_late(struct fs_session *s)
 void fs_session_settled(struct fs_session *s, const struct gate_case *k,
 			const struct gate_report *r)
 {
-	tally_settled(s->tally, k, r);
 	atomic_fetch_sub(&s->late, 1);
+	fs_session_recorded(s, k, r);
+}
+
+void fs_session_recorded(struct fs_session *s, const struct gate_case *k,
+			 const struct gate_report *r)
+{
+	if (r->argument)
+		tally_noticed(s->tally, k, r);
+	else
+		tally_settled(s->tally, k, r);
+	/* no rule and no list says why: the error is what explains it */
+	if (r->argument && k->verdict.rule != NULL &&
+	    strcmp(k->verdict.rule, EVENT_KERNEL_RULE) == 0)
+		tally_failed(s->tally, &k->actor, r->error, k->op->file.path);
 	fs_session_news(s);
 }
 

@@ -198,6 +198,22 @@ void actor_table_over(struct actor_table *t, uint32_t spawn, bool orphans)
 	pthread_mutex_unlock(&t->lock);
 }
 
+void actor_table_command(struct actor_table *t, const char *command_id, struct actor *out,
+			 int64_t *since_us)
+{
+	*out = (struct actor){0};
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->map->head.count; i++) {
+		const struct actor_entry *e = &t->map->entry[i];
+
+		if (strcmp(e->command_id, command_id) != 0)
+			continue;
+		*since_us = e->since_us;
+		*out = (struct actor){.leader = e->leader, .spawn = e->spawn};
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* The first place that holds `old` gets `new`. */
 static void replace_own(struct actor_table *t, pid_t old, pid_t new)
 {
@@ -355,14 +371,16 @@ static const struct actor_entry *find_alone(const struct actor_reader *r, int64_
 		       : NULL;
 }
 
-/* A leader may have become the leader of the next command since the question. */
+/* A leader may have become the leader of the next command since the question. start NULL: as long
+ * as a leader is in the table no other process gets its pid. */
 static const struct actor_entry *find_leader(const struct actor_reader *r, pid_t pid,
-					     uint64_t start, int64_t asked_us)
+					     const uint64_t *start, int64_t asked_us)
 {
-	for (size_t i = 0; i < r->head.count; i++) {
+	for (size_t i = 0; pid != 0 && i < r->head.count; i++) {
 		const struct actor_entry *e = &r->entry[i];
 
-		if (e->leader == pid && e->start == start && e->since_us < asked_us)
+		if (e->leader == pid && (start == NULL || e->start == *start) &&
+		    e->since_us < asked_us)
 			return e;
 	}
 	return NULL;
@@ -429,7 +447,7 @@ static bool walk(const struct actor_reader *r, const struct actor_query *q, pid_
 	for (int i = 0; i < DEPTH_MAX; i++) {
 		if (pid == base)
 			*base_start = at.start;
-		*e = find_leader(r, pid, at.start, q->asked_us);
+		*e = find_leader(r, pid, &at.start, q->asked_us);
 		if (*e != NULL || at.ppid <= 1)
 			return true;
 		if (proc_origin(at.ppid, &above) < 0 || !is_parent(pid, &at, &above))
@@ -476,8 +494,10 @@ bool actor_find(struct actor_reader *r, const struct actor_query *q, struct acto
 		return false;
 	e = find_alone(r, q->asked_us);
 	if (e == NULL)
+		e = find_leader(r, q->leader, NULL, q->asked_us);
+	if (e == NULL && base != 0)
 		e = find_known(r, base, q->asked_us);
-	if (e == NULL)
+	if (e == NULL && base != 0)
 		e = find_by_walk(r, q, base);
 	if (e == NULL)
 		return false;

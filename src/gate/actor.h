@@ -22,6 +22,7 @@
 /* ---- the writer, in the warden; its functions may be called from any thread ---- */
 
 struct actor_table;
+struct actor;
 
 struct actor_leader {
 	pid_t pid;	/* 0: not known yet */
@@ -47,6 +48,9 @@ void actor_table_started(struct actor_table *t, uint32_t spawn, struct actor_lea
  * pid. */
 void actor_table_own(struct actor_table *t, pid_t tid);
 void actor_table_disown(struct actor_table *t, pid_t tid);
+/* A command that is not over: its leader, and since when it has it; leader 0: there is none. */
+void actor_table_command(struct actor_table *t, const char *command_id, struct actor *out,
+			 int64_t *since_us);
 /* What an approver has allowed the thread to do, from now on and until the next call of either of
  * these for it. */
 void actor_table_grant(struct actor_table *t, pid_t tid, const struct file_grant *g);
@@ -69,6 +73,7 @@ struct actor_query {
 	pid_t ppid;	  /* the parent of the process, as just read; 0: id may be a thread */
 	int64_t asked_us; /* monotonic clock: the process lived at this time */
 	bool process;	  /* look up the process and its parent as well if ppid is 0 */
+	pid_t leader;	  /* of its command, if it is known; else 0. id may be 0 then */
 };
 struct actor {
 	pid_t pid, ppid; /* the process and its parent; 0 if not looked up, or gone */

@@ -392,7 +392,9 @@ static void fill_op(const struct op *op, const struct gate_report *r, struct eve
 		e->op_error = (uint32_t)r->error;
 		e->op_has = (r->has_bytes ? EVENT_HAS_BYTES : 0U) |
 			    (r->has_offset ? EVENT_HAS_OFFSET : 0U) |
-			    (r->has_sizes ? EVENT_HAS_SIZES : 0U) | (r->mapped ? EVENT_MAPPED : 0U);
+			    (r->has_sizes ? EVENT_HAS_SIZES : 0U) |
+			    (r->mapped ? EVENT_MAPPED : 0U) |
+			    (r->argument ? EVENT_PATH_ARGUMENT : 0U);
 		e->op_bytes = r->bytes;
 		e->op_offset = r->offset;
 		e->file_type = event_lend(r->file_type);

@@ -171,6 +171,7 @@ struct gate_report {
 	const char *real_path, *to, *flags; /* as in struct event */
 	int error;			    /* errno that the caller got; 0: none */
 	bool has_bytes, has_offset, has_sizes, mapped;
+	bool argument; /* the path is as the caller gave it: links are not resolved */
 	uint64_t bytes, offset;
 	const char *file_type;
 	uint64_t size_before, size_after;

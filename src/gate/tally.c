@@ -109,17 +109,32 @@ bool tally_allows(struct tally *t, const struct actor *actor)
 	return false;
 }
 
+void tally_failed(struct tally *t, const struct actor *actor, int error, const char *path)
+{
+	if (actor->command_id[0] == '\0')
+		return;
+	pthread_mutex_lock(&t->lock);
+	struct tally_command *c = find_or_add(t, actor->command_id);
+
+	c->failed = error;
+	mem_replace(&c->path, mem_strdup(path));
+	pthread_mutex_unlock(&t->lock);
+}
+
 void tally_settled(struct tally *t, const struct gate_case *k, const struct gate_report *r)
 {
 	atomic_fetch_add(&t->operations, r->count > 0 ? r->count : 1);
-	if (r->outcome != GATE_FAILED || r->error == 0 || k->actor.command_id[0] == '\0')
-		return;
-	pthread_mutex_lock(&t->lock);
-	struct tally_command *c = find_or_add(t, k->actor.command_id);
+	if (r->outcome == GATE_FAILED && r->error != 0)
+		tally_failed(t, &k->actor, r->error, k->op->file.path);
+}
 
-	c->failed = r->error;
-	mem_replace(&c->path, mem_strdup(k->op->file.path));
-	pthread_mutex_unlock(&t->lock);
+void tally_noticed(struct tally *t, const struct gate_case *k, const struct gate_report *r)
+{
+	const uint64_t max = atomic_load(&t->max);
+
+	tally_settled(t, k, r);
+	if (max != 0 && atomic_load(&t->operations) > max)
+		tally_over(t, &k->actor, TALLY_max_file_ops);
 }
 
 void tally_opened(struct tally *t, const struct actor *actor)

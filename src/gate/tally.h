@@ -18,6 +18,10 @@ void tally_limit(struct tally *t, uint64_t max);
 bool tally_allows(struct tally *t, const struct actor *actor);
 /* An operation is settled: it counts. */
 void tally_settled(struct tally *t, const struct gate_case *k, const struct gate_report *r);
+/* The same of one that could not be refused before: what is above the limit meets it now. */
+void tally_noticed(struct tally *t, const struct gate_case *k, const struct gate_report *r);
+/* An operation of the actor has failed; the last one is remembered. */
+void tally_failed(struct tally *t, const struct actor *actor, int error, const char *path);
 /* A file was opened, or closed later. */
 void tally_opened(struct tally *t, const struct actor *actor);
 void tally_closed(struct tally *t, const struct actor *actor);

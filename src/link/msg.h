@@ -98,14 +98,14 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * command is left; limit: a command has reached one; settings: the log; hold: a file operation \
 	 * waits for the approver; unhold: it does not any more; held: the answer; restore: of the trash. */ \
 	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1, msg_empty) \
-	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0, msg_empty) \
+	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0, process_ready) \
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0, process_failed) \
 	X(process_bell,       63, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, msg_empty) \
 	X(process_ask,        64, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_ask) \
 	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_actor) \
 	X(process_over,       66, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
 	X(process_settings,   67, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 1, process_settings) \
-	X(process_settle,     68, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
+	X(process_settle,     68, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_settle) \
 	X(process_settled,    69, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_settled) \
 	X(process_limit,      59, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_limit) \
 	X(process_hold,       56, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_hold) \
@@ -332,6 +332,11 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_actor, \
 		U32(pid) U32(ppid) U32(leader) U32(spawn) STR(command_id, ID_MAX)) \
 	PAYLOAD(process_over, STR(command_id, ID_MAX)) \
+	/* sees_refusals: it records what the kernel refuses outside of the file server's trees. */ \
+	PAYLOAD(process_ready, U32(sees_refusals)) \
+	/* The command had this leader between these times of the monotonic clock; 0: it is not known. */ \
+	PAYLOAD(process_settle, \
+		STR(command_id, ID_MAX) U32(leader) U32(spawn) U64(since_us) U64(until_us)) \
 	/* failed_errno, failed_path, similar: as in warden_result. */ \
 	PAYLOAD(process_settled, \
 		STR(command_id, ID_MAX) U32(failed_errno) STR(failed_path, PATH_LEN) \

@@ -48,7 +48,11 @@ enum event_has {
 	EVENT_HAS_OFFSET = 2,
 	EVENT_HAS_SIZES = 4,
 	EVENT_MAPPED = 8,
+	EVENT_PATH_ARGUMENT = 16, /* the path is the caller's argument */
 };
+
+/* The rule of a refusal for which no rule and no list is the reason: modes of the file, a mount. */
+#define EVENT_KERNEL_RULE "kernel"
 
 struct event {
 	uint64_t seq; /* given by the store, 0 before */

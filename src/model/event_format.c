@@ -57,7 +57,9 @@ static void format_metadata(struct jw *w, const struct event *e)
 {
 	const bool sizes = e->op_has & EVENT_HAS_SIZES;
 
-	if (e->file_type == NULL && !sizes)
+	const bool argument = (e->op_has & EVENT_PATH_ARGUMENT) != 0;
+
+	if (e->file_type == NULL && !sizes && !argument)
 		return;
 	jw_kobj(w, "metadata");
 	text(w, "file_type", e->file_type);
@@ -65,6 +67,8 @@ static void format_metadata(struct jw *w, const struct event *e)
 		number(w, "file_size_before", e->size_before);
 		number(w, "file_size_after", e->size_after);
 	}
+	if (argument)
+		jw_kstr(w, "path_source", "argument");
 	jw_obj_end(w);
 }
 

@@ -27,7 +27,7 @@ enum wall_state { WALL_ABSENT, WALL_UP, WALL_PARTIAL, WALL_UNAVAILABLE };
 struct wall_report {
 	struct {
 		enum wall_state state;
-		char detail[120];
+		char detail[200];
 	} wall[WALLS];
 };
 

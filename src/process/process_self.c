@@ -223,6 +223,7 @@ static void answer(struct process_self *p, const struct actor *actor)
 static void on_hello(void *ctx, void *msg, struct link_msg *m)
 {
 	struct process_self *p = ctx;
+	struct process_ready ready = {0};
 	struct err err = {0};
 
 	p->actors_fd = m->fd[0];
@@ -231,7 +232,9 @@ static void on_hello(void *ctx, void *msg, struct link_msg *m)
 		return;
 	}
 	p->ready = true;
-	send_to_warden(p, MSG_process_ready, 0, &(struct msg_empty){0});
+	if (p->face->tell != NULL)
+		p->face->tell(p, &ready);
+	send_to_warden(p, MSG_process_ready, 0, &ready);
 }
 
 /* Answers come in the order of the questions. */
@@ -296,12 +299,13 @@ static void on_restore(void *ctx, void *msg, struct link_msg *m)
 
 static void on_settle(void *ctx, void *msg, struct link_msg *m)
 {
-	const struct process_over *over = msg;
+	const struct process_settle *command = msg;
 	struct process_self *p = ctx;
 
-	if (over->command_id != NULL &&
-	    (p->face->settle == NULL || !p->face->settle(p, over->command_id)))
-		process_tell_settled(p, &(struct process_settled){.command_id = over->command_id});
+	if (command->command_id != NULL &&
+	    (p->face->settle == NULL || !p->face->settle(p, command)))
+		process_tell_settled(p,
+				     &(struct process_settled){.command_id = command->command_id});
 }
 
 static void on_settings(void *ctx, void *msg, struct link_msg *m)

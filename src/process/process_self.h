@@ -57,10 +57,12 @@ struct process_program {
 	void (*woken)(struct process_self *p);
 	/* The result of a command waits for its last events. True: process_tell_settled is called
 	 * within 50 ms. NULL or false: they are in. */
-	bool (*settle)(struct process_self *p, const char *command_id);
+	bool (*settle)(struct process_self *p, const struct process_settle *command);
 	/* A client wants a file back from the trash: process_tell_restored is called with the same
 	 * req. NULL: the program keeps no trash. */
 	void (*restore)(struct process_self *p, uint64_t entry, uint32_t req);
+	/* What the warden is told when the program is open; NULL: nothing. */
+	void (*tell)(struct process_self *p, struct process_ready *m);
 	/* New settings; NULL: the program needs no others. */
 	void (*settings)(struct process_self *p, const struct process_settings *s);
 };

@@ -45,6 +45,13 @@ static bool is_denied(const struct event *e)
 	return e->decision != NULL && strcmp(e->decision, "deny") == 0;
 }
 
+/* Its errno explains it better than a denial of no rule. */
+static bool is_of_kernel(const struct event *e)
+{
+	return (e->op_has & EVENT_PATH_ARGUMENT) != 0 && e->policy_rule != NULL &&
+	       strcmp(e->policy_rule, EVENT_KERNEL_RULE) == 0;
+}
+
 static void note_network(struct command *c, const struct event *e)
 {
 	struct network_summary *sum = &c->out.ops.net;
@@ -80,7 +87,7 @@ static void note_denial(struct command *c, const struct event *e)
 				 .alternatives = e->alternatives};
 	char packed[DENIAL_MAX];
 
-	if (!is_denied(e))
+	if (!is_denied(e) || is_of_kernel(e))
 		return;
 	packed[0] = '\0';
 	if (d.rule != NULL && d.operation != NULL && d.target != NULL && d.reason != NULL)
@@ -223,6 +230,8 @@ static void note_row(uint64_t seq, enum event_type type, const char *json, size_
 	e.remote_port = (uint32_t)number_at(connection, "remote_port");
 	e.bytes_sent = (uint64_t)number_at(connection, "bytes_sent");
 	e.bytes_received = (uint64_t)number_at(connection, "bytes_received");
+	if (text_at(json_object_get(doc, "metadata"), "path_source") != NULL)
+		e.op_has = EVENT_PATH_ARGUMENT;
 	lend_denial(json_object_get(doc, "policy"), &e);
 	r->note(r->c, &e);
 	strv_done(&e.alternatives);

@@ -58,3 +58,19 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 	strv_done(&holds.places);
 	return r;
 }
+
+void file_wall_records(bool served, bool sees_refusals, struct strv *walls)
+{
+	struct wall_report all;
+	struct err err;
+	char was[sizeof(all.wall[0].detail)];
+
+	wall_report_init(&all);
+	if (!served || sees_refusals || wall_unpack(&all, walls, &err) < 0)
+		return;
+	memcpy(was, all.wall[WALL_file_rules].detail, sizeof(was));
+	wall_set(&all, WALL_file_rules, all.wall[WALL_file_rules].state,
+		 "%s; refusals elsewhere are not recorded (no BPF)", was);
+	strv_done(walls);
+	wall_pack(&all, walls);
+}

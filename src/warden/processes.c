@@ -34,9 +34,11 @@ void process_send(struct process_beside *p, enum msg_type type, uint32_t req, co
 
 static void on_ready(void *ctx, void *msg, struct link_msg *m)
 {
+	const struct process_ready *ready = msg;
 	struct process_beside *p = ctx;
 
 	p->ready = true;
+	p->w->sees_refusals |= ready->sees_refusals != 0;
 	warden_greet(p->w);
 }
 
@@ -223,10 +225,17 @@ void processes_settings(struct warden *w, int log_fd)
 unsigned processes_settle(void *warden, const char *command_id)
 {
 	struct warden *w = warden;
+	struct process_settle m = {.command_id = (char *)command_id,
+				   .until_us = (uint64_t)clock_mono_us(w->clock)};
+	struct actor command;
+	int64_t since_us = 0;
 
+	actor_table_command(w->commands.actors, command_id, &command, &since_us);
+	m.leader = (uint32_t)command.leader;
+	m.spawn = command.spawn;
+	m.since_us = (uint64_t)since_us;
 	for (size_t i = 0; i < w->processes.n; i++)
-		process_send(&w->processes.one[i], MSG_process_settle, 0,
-			     &(struct process_over){(char *)command_id}, -1);
+		process_send(&w->processes.one[i], MSG_process_settle, 0, &m, -1);
 	if (w->processes.n > 0 && watch_due_us(w->processes.late) == 0)
 		watch_after(w->processes.late, SETTLE_MS);
 	return (unsigned)w->processes.n;

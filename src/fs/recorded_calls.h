@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fs/recorded_calls.h - events of path calls that the kernel's program has recorded
+ * (bpf/file_layout.h): what it refuses outside of the trees that this process serves.
+ *
+ * Everything runs on the loop. */
+#pragma once
+#include "fs/fs_actors.h"
+#include "sandbox/sandbox.h"
+
+struct file_record;
+struct recorded_calls;
+
+/* Everything is borrowed until recorded_calls_free. */
+struct recorded_calls_setup {
+	struct process_self *p;
+	struct fs_session *session;
+	struct fs_actors *actors;
+	const struct sandbox_plan *plan;
+	int tree; /* the backing directory of the workspace */
+	int ring; /* the map */
+	struct file_record *record;
+};
+/* From now on calls are recorded. */
+int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
+		       struct err *err);
+void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
+/* A command has ended: writes the events of all that was recorded by now. NULL is fine. */
+void recorded_calls_drain(struct recorded_calls *c);
