@@ -305,7 +305,7 @@ static int of_descendants(const void *arg)
 	return 0;
 }
 
-/* Which command a process belongs to is told by its ancestor, which the record names. */
+/* The ancestor that a record names shows which command the process belongs to. */
 static void fil_8_a_record_names_the_ancestor(void **state)
 {
 	struct seen *seen = mem_new(struct seen);

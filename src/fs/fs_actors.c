@@ -147,7 +147,8 @@ static void found(const struct actor *actor, void *arg)
 	const pid_t pid = l->k.actor.pid;
 	struct actor ended;
 
-	/* the table may have lost the command after the call; its end was told before this answer
+	/* the table may have lost the command after the call; the warden has sent its end before
+	 * this answer
 	 */
 	if (actor->spawn == 0 && find_ended(l->actors, &l->query, &ended))
 		actor = &ended;

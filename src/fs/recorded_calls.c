@@ -126,7 +126,7 @@ static int open_below(int tree, const char *path, int flags)
 }
 
 /* The first symbolic link of a path below the tree: the bytes of the path up to its end, and its
- * text; 0: there is none. last: a link as the last name counts. */
+ * text; 0: no link. last: a link as the last name counts. */
 static size_t find_link(int tree, const char *path, bool last, char text[PATH_MAX])
 {
 	cleanup_fd int whole = open_below(tree, path, last ? 0 : O_NOFOLLOW);

@@ -48,7 +48,7 @@ void actor_table_started(struct actor_table *t, uint32_t spawn, struct actor_lea
  * pid. */
 void actor_table_own(struct actor_table *t, pid_t tid);
 void actor_table_disown(struct actor_table *t, pid_t tid);
-/* A command that is not over: its leader, and since when it has it; leader 0: there is none. */
+/* A command that is not over: its leader, and since when it has it; leader 0: no such command. */
 void actor_table_command(struct actor_table *t, const char *command_id, struct actor *out,
 			 int64_t *since_us);
 /* What an approver has allowed the thread to do, from now on and until the next call of either of

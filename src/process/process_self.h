@@ -61,7 +61,7 @@ struct process_program {
 	/* A client wants a file back from the trash: process_tell_restored is called with the same
 	 * req. NULL: the program keeps no trash. */
 	void (*restore)(struct process_self *p, uint64_t entry, uint32_t req);
-	/* What the warden is told when the program is open; NULL: nothing. */
+	/* Fills the message that the program is open; NULL: it stays empty. */
 	void (*tell)(struct process_self *p, struct process_ready *m);
 	/* New settings; NULL: the program needs no others. */
 	void (*settings)(struct process_self *p, const struct process_settings *s);

@@ -8,7 +8,8 @@
 /* Writes the wall's entry. E_ENFORCEMENT, subject "file_rules": without a file server a rule is not
  * held everywhere, or with one nowhere; the error names the first such rule. may_lack: the
  * configuration lets the wall be missing. */
-/* Adds to the entry what is not recorded. Once, when all processes are ready. */
+/* Adds to the entry that refusals outside of served trees are not recorded, if so. Once, when all
+ * processes are ready. */
 void file_wall_records(bool served, bool sees_refusals, struct strv *walls);
 int file_wall_set(const struct policy *p, const struct file_view *view, bool may_lack,
 		  struct wall_report *walls, struct err *err);
