@@ -250,6 +250,7 @@ struct node *node_parent(const struct node_table *t, const struct node_name *nam
 int node_path(const struct node_table *t, const struct node *n, const char *name, char *out,
 	      size_t size)
 {
+	const size_t cut = sizeof(PATH_CUT) - 1;
 	size_t begin = size - 1;
 	int r = 0;
 
@@ -259,9 +260,10 @@ int node_path(const struct node_table *t, const struct node *n, const char *name
 		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
 		const size_t len = text != NULL ? strlen(text) : 0;
 
-		if (text == NULL || len + sizeof(PATH_CUT) > begin) {
-			begin -= sizeof(PATH_CUT) - 1;
-			memcpy(out + begin, PATH_CUT, sizeof(PATH_CUT) - 1);
+		if (text == NULL || len + 1 > begin) {
+			/* over what is there already, if there is no room */
+			begin = begin > cut ? begin - cut : 0;
+			memcpy(out + begin, PATH_CUT, cut);
 			r = text == NULL ? -ENOENT : -ENAMETOOLONG;
 		} else {
 			begin -= len + 1;

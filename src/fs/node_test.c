@@ -275,8 +275,10 @@ static void fil_3_a_node_is_an_object_under_one_set_of_decisions(void **state)
 	assert_string_equal(path, "");
 	assert_int_equal(node_path(t, root_of(t), "x", path, sizeof(path)), 0);
 	assert_string_equal(path, "/x");
-	assert_int_equal(node_path(t, a, NULL, path, 10), -ENAMETOOLONG);
-	assert_string_equal(path, "/.../f");
+	assert_int_equal(node_path(t, a, NULL, path, sizeof("/dir/f")), 0);
+	assert_string_equal(path, "/dir/f");
+	assert_int_equal(node_path(t, a, NULL, path, sizeof("/dir/f") - 1), -ENAMETOOLONG);
+	assert_string_equal(path, "/...f");
 	node_remove_name(t, root_of(t), "dir");
 	assert_int_equal(node_path(t, a, NULL, path, sizeof(path)), -ENOENT);
 	node_table_free(t);

@@ -60,15 +60,15 @@ void policy_name_workspace(struct policy *p, const char *real)
 	mem_replace(&p->real, real != NULL ? mem_strdup(real) : NULL);
 }
 
-const char *policy_real_name(const struct policy *p, const char *path, char out[PATH_MAX])
+const char *policy_real_name(const struct policy *p, const char *path, char out[POLICY_NAME_MAX])
 {
 	const size_t len = strlen(WORKSPACE_CANONICAL);
 
 	if (p->real == NULL || !path_within(path, WORKSPACE_CANONICAL))
 		return NULL;
-	return snprintf(out, PATH_MAX, "%s%s",
+	return snprintf(out, POLICY_NAME_MAX, "%s%s",
 			strcmp(p->real, "/") == 0 && path[len] != '\0' ? "" : p->real,
-			path + len) < PATH_MAX
+			path + len) < POLICY_NAME_MAX
 		       ? out
 		       : NULL;
 }
@@ -155,7 +155,7 @@ void decide_refuse(struct verdict *v, const char *why)
 
 static void search_file(struct rule_search *s, const struct op *op)
 {
-	char real[PATH_MAX];
+	char real[POLICY_NAME_MAX];
 	const struct op other = {
 		.class = OP_FILE,
 		.file = {op->file.op, policy_real_name(s->p, op->file.path, real), op->file.made}};

@@ -92,7 +92,7 @@ static bool may_allow(const struct subject *s, unsigned file)
 }
 
 static void read_subject(const struct policy *p, const struct op *op, struct subject *s,
-			 char real[OWN_FILES][PATH_MAX])
+			 char real[OWN_FILES][POLICY_NAME_MAX])
 {
 	const char *file[OWN_FILES] = {
 		[PATH] = op->exec.path, [CALLED] = op->exec.called, [SCRIPT] = op->exec.script};
@@ -274,7 +274,7 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 
 struct rule_found decide_exec(struct rule_search s, const struct op *op)
 {
-	char real[OWN_FILES][PATH_MAX];
+	char real[OWN_FILES][POLICY_NAME_MAX];
 	struct subject subject;
 
 	read_subject(s.p, op, &subject, real);

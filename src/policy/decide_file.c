@@ -35,7 +35,7 @@ static enum match_result match_all(const struct policy *p, const struct snapshot
 
 void policy_decide_file(const struct policy *p, const char *path, bool made, struct file_rules *out)
 {
-	char name[PATH_MAX];
+	char name[POLICY_NAME_MAX];
 	const struct all_search all = {path, false, made, out},
 				other = {policy_real_name(p, path, name), true, made, out};
 	struct rule_search s = {.p = p,
@@ -240,7 +240,7 @@ static bool move_gains(const struct move *m)
 bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops)
 {
 	const bool keeps = policy_soft_deletes(p), spares = policy_spares(p, NULL);
-	char names[2][PATH_MAX];
+	char names[2][POLICY_NAME_MAX];
 	struct move m = {.p = p,
 			 .from = {from, policy_real_name(p, from, names[0])},
 			 .to = {to, policy_real_name(p, to, names[1])},
@@ -259,7 +259,7 @@ bool policy_file_gains(const struct policy *p, const char *from, const char *to,
 bool policy_spares(const struct policy *p, const char *dir)
 {
 	const struct snapshot_class *c = &p->head->class[OP_FILE];
-	char real[PATH_MAX];
+	char real[POLICY_NAME_MAX];
 	const struct place place = {dir, dir != NULL ? policy_real_name(p, dir, real) : NULL};
 
 	for (uint32_t i = 0; i < c->rules.n; i++) {

@@ -164,6 +164,28 @@ static void fil_3_the_other_name_of_the_workspace_is_restricted(void **state)
 	policy_kit_close(&k);
 }
 
+/* A file near the limit of a path's length has a longer path on the host. */
+static void fil_3_a_path_that_is_too_long_on_the_host_is_restricted(void **state)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+	struct policy_kit k;
+
+	memset(path, 'x', sizeof(path));
+	memcpy(path, "/workspace/a/", strlen("/workspace/a/"));
+	for (size_t i = 100; i < sizeof(path); i += 100)
+		path[i] = '/';
+	path[PATH_MAX - 1] = '\0';
+	memset(real, 'p', sizeof(real));
+	memcpy(real, "/home/", strlen("/home/"));
+	real[PATH_MAX - 1] = '\0';
+	policy_kit_open(&k, HEAD "default: {files: allow}\nfile_rules:\n" DENY("/home/*/a/**"),
+			NULL);
+	assert_int_equal(set_at(&k, path), 0);
+	policy_name_workspace(k.p, real);
+	assert_int_equal(set_at(&k, path), 1U << OP_FILE_read);
+	policy_kit_close(&k);
+}
+
 static uint32_t seed = 5;
 
 static unsigned dice(unsigned n)
@@ -277,6 +299,7 @@ int main(void)
 		cmocka_unit_test(fil_3_a_directory_that_moves_takes_no_file_away_from_the_trash),
 		cmocka_unit_test(fil_3_a_deletion_that_is_kept_is_allowed),
 		cmocka_unit_test(fil_3_the_other_name_of_the_workspace_is_restricted),
+		cmocka_unit_test(fil_3_a_path_that_is_too_long_on_the_host_is_restricted),
 		cmocka_unit_test(fil_3_random_rules_lose_no_file_by_a_move),
 	};
 

@@ -22,7 +22,7 @@ struct target {
 	const struct file_place *place;
 	const char *name; /* canonical */
 	const char *real; /* of rules that do not permit; may be NULL */
-	char real_room[PATH_MAX];
+	char real_room[POLICY_NAME_MAX];
 };
 
 static void aim(struct target *t, const struct file_place *place)

@@ -68,8 +68,10 @@ void policy_decide(const struct policy *p, const struct op *op, bool approver, s
 /* From now on, a rule that does not permit also matches a file of /workspace by its path on the
  * host, below real. NULL: no more. */
 void policy_name_workspace(struct policy *p, const char *real);
-/* That path of a plain path, in out; NULL: it is not in the workspace, or too long. */
-const char *policy_real_name(const struct policy *p, const char *path, char out[PATH_MAX]);
+/* That path of a plain path, in out; NULL: it is not in the workspace. It may be longer than any
+ * path that a program can use: what is deep in the workspace is deeper on the host. */
+#define POLICY_NAME_MAX (2 * PATH_MAX)
+const char *policy_real_name(const struct policy *p, const char *path, char out[POLICY_NAME_MAX]);
 
 /* The rule of every file operation at one path, found in one search. Any thread: nothing is written
  * to the policy. */

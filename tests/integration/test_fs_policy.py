@@ -349,6 +349,22 @@ def test_fil_3_a_path_beyond_the_limit_is_denied_where_rules_are(serve):
     assert denied[0]["policy"]["rule"] == "file-control" and denied[0]["path"].startswith("/workspace/...")
 
 
+def test_fil_3_a_path_of_the_limits_length_is_decided(serve):
+    t = serve(policy(rule("no", ["/workspace/secret", "/workspace/**/*.key"], "deny")))
+
+    def body():
+        deep(20)
+        left = 4095 - len("/workspace") - 20 * 201 - 1
+        Path("n" * left).write_text("text")
+        fails(errno.EACCES, open, "n" * (left - 4) + ".key", "w")
+        fails(errno.EACCES, open, "n" * (left + 1), "w")
+        os.chdir("/")
+
+    t.run(body)
+    rules = {e["policy"]["rule"] for e in events(t) if e["decision"] == "deny"}
+    assert rules == {"no", "file-control"}
+
+
 def deep_below():
     for _ in range(15):
         os.chdir("d" * 200)
