@@ -91,7 +91,7 @@ static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
 	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
 }
 
-static bool granted(void *arg, uint32_t tid, const struct file_grant *need)
+static bool granted(void *arg, uint32_t tid, struct file_grant *need)
 {
 	const struct actor_reader *reader = own_reader(arg);
 
@@ -122,7 +122,7 @@ static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
 	l->k.op = &l->op;
 	l->op.file.path = keep(l, 0, k->op->file.path);
 	l->report.real_path = keep(l, 1, r->real_path);
-	l->report.to = keep(l, 2, r->to);
+	l->k.to = l->report.to = keep(l, 2, r->to);
 	l->report.flags = keep(l, 3, r->flags);
 	l->report.file_type = keep(l, 4, r->file_type);
 	fs_session_late(s->session);
