@@ -28,9 +28,9 @@ static const char *code_of(unsigned i)
 /* ---- errors ---- */
 
 PART(detail, STR("field", 0), STR("problem", 0));
-static const struct shape denial = {"Denial", ROWS(STR("rule", 0), STR("reason", 0),
-						   STR("operation", 0), STR("target", 0),
-						   BOOL("final"), STR("alternatives", L | M))};
+static const struct shape denial = {
+	"Denial", ROWS(STR("rule", 0), STR("reason", 0), STR("operation", 0), STR("target", 0),
+		       BOOL("final"), STR("approval_id", M), STR("alternatives", L | M))};
 PART(error, NAME("code", 0, code_of), STR("message", 0), STR("subject", 0),
      OBJ("details", L | M, detail), OBJ("policy", M, denial), STR("request_id", 0));
 const struct shape shape_error = {"Error", ROWS(OBJ("error", 0, error))};
@@ -59,7 +59,8 @@ const struct shape shape_sessions = {"Sessions",
 
 PART(request, STR("command", N), STR("args", L), STR("script", N), STR("argv0", N),
      STR("working_dir", 0), {"timeout", SHAPE_DURATION, N});
-PART(context, STR("working_dir", N), STR("command", N));
+PART(context, STR("working_dir", N), STR("command", N), STR("operation", M), STR("path", M),
+     STR("rule", M), STR("approval_id", M));
 PART(suggestion, STR("action", 0), STR("command", 0), STR("reason", 0));
 static const struct shape failure = {
 	"CommandError",
@@ -123,7 +124,8 @@ PART(exec, STR("path", 0), STR("argv", L), STR("cwd", M), INT("ppid", 0),
      WORD("verified", M, "bpf stop initial"), STR("loaded", M));
 PART(change, STR("from", M), STR("to", M));
 PART(command, STR("line", M), INT("exit_code", M), STR("signal", M), NUM("duration_ms", M));
-PART(approval, BOOL("required"), WORD("mode", 0, "shadow enforced"), STR("approval_id", N));
+PART(approval, BOOL("required"), WORD("mode", 0, "shadow enforced"), STR("approval_id", N),
+     WORD("error", M, "E_APPROVAL_DENIED E_APPROVAL_TIMEOUT"));
 PART(verdict, STR("name", M), STR("decision", M), STR("effective_decision", M),
      {"attention", SHAPE_BOOL, M}, STR("rule", M), STR("version", M), STR("reason", M),
      STR("operation", M), STR("target", M), {"final", SHAPE_BOOL, M}, STR("alternatives", L | M),

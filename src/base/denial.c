@@ -10,6 +10,8 @@ void denial_done(struct denial *d)
 	free(d->reason);
 	free(d->operation);
 	free(d->target);
+	free(d->approval_id);
+	free(d->error);
 	strv_done(&d->alternatives);
 	*d = (struct denial){0};
 }
@@ -25,6 +27,15 @@ static void add_part(struct buf *b, const char *part)
 	buf_adds(b, END);
 }
 
+/* "final", and after it what an approver gave: "final approval-1 E_APPROVAL_DENIED". */
+static void add_words(struct buf *b, const struct denial *d)
+{
+	buf_adds(b, d->final ? "final" : "");
+	if (d->approval_id != NULL)
+		buf_addf(b, " %s %s", d->approval_id, d->error != NULL ? d->error : "");
+	buf_adds(b, END);
+}
+
 static bool pack(const struct denial *d, size_t alternatives, char *out, size_t size)
 {
 	cleanup_buf struct buf b = {0};
@@ -33,7 +44,7 @@ static bool pack(const struct denial *d, size_t alternatives, char *out, size_t 
 	add_part(&b, d->reason);
 	add_part(&b, d->operation);
 	add_part(&b, d->target);
-	add_part(&b, d->final ? "final" : "");
+	add_words(&b, d);
 	for (size_t i = 0; i < alternatives; i++)
 		add_part(&b, d->alternatives.v[i]);
 	if (b.len >= size)
@@ -55,6 +66,20 @@ static const char *next_part(char **rest)
 	return part != NULL ? part : "";
 }
 
+static void read_words(const char *words, struct denial *out)
+{
+	size_t len;
+
+	out->final = strncmp(words, "final", strlen("final")) == 0;
+	words = strchr(words, ' ');
+	if (words == NULL)
+		return;
+	len = strcspn(++words, " ");
+	out->approval_id = mem_strndup(words, len);
+	if (words[len] != '\0' && words[len + 1] != '\0')
+		out->error = mem_strdup(words + len + 1);
+}
+
 bool denial_unpack(const char *text, struct denial *out)
 {
 	cleanup_free char *copy = mem_strdup(text);
@@ -67,7 +92,7 @@ bool denial_unpack(const char *text, struct denial *out)
 	out->reason = mem_strdup(next_part(&rest));
 	out->operation = mem_strdup(next_part(&rest));
 	out->target = mem_strdup(next_part(&rest));
-	out->final = next_part(&rest)[0] != '\0';
+	read_words(next_part(&rest), out);
 	while (rest != NULL && rest[0] != '\0')
 		strv_add(&out->alternatives, next_part(&rest));
 	return true;
@@ -89,6 +114,8 @@ void denial_format(const struct denial *d, struct jw *w)
 	jw_kstr(w, "operation", d->operation);
 	jw_kstr(w, "target", d->target);
 	jw_kbool(w, "final", d->final);
+	if (d->approval_id != NULL)
+		jw_kstr(w, "approval_id", d->approval_id);
 	if (d->alternatives.n > 0)
 		jw_kstrv(w, "alternatives", &d->alternatives);
 	jw_obj_end(w);

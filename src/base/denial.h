@@ -9,6 +9,9 @@
 struct denial {
 	char *rule, *reason, *operation, *target; /* owned */
 	bool final;				  /* no other rule can change it */
+	/* Owned. NULL: no approver was asked; error is E_APPROVAL_DENIED, E_APPROVAL_TIMEOUT, or
+	 * NULL if it was not the approver that refused. */
+	char *approval_id, *error;
 	struct strv alternatives; /* sentences about what the policy allows instead */
 };
 void denial_done(struct denial *d);

@@ -22,6 +22,8 @@ static void pol_2_a_denial_survives_packing(void **state)
 				 .operation = text("exec"),
 				 .target = text("/bin/x\x1fy"),
 				 .final = true,
+				 .approval_id = text("approval-1"),
+				 .error = text("E_APPROVAL_DENIED"),
 				 .alternatives = {alternatives, 3}};
 	struct denial back;
 
@@ -32,6 +34,8 @@ static void pol_2_a_denial_survives_packing(void **state)
 	assert_string_equal(back.operation, "exec");
 	assert_string_equal(back.target, "/bin/x?y"); /* cannot make a part of its own */
 	assert_true(back.final);
+	assert_string_equal(back.approval_id, "approval-1");
+	assert_string_equal(back.error, "E_APPROVAL_DENIED");
 	assert_int_equal(back.alternatives.n, 3);
 	assert_string_equal(back.alternatives.v[0], "other\nfiles");
 	assert_string_equal(back.alternatives.v[1], "");
@@ -52,6 +56,8 @@ static void pol_2_a_denial_that_does_not_fit_is_shorter(void **state)
 	assert_true(denial_unpack(packed, &back));
 	assert_string_equal(back.rule, "rule");
 	assert_false(back.final);
+	assert_null(back.approval_id);
+	assert_null(back.error);
 	assert_int_equal(back.alternatives.n, 0);
 	denial_done(&back);
 	denial_pack(&d, packed, 4);

@@ -39,8 +39,9 @@ static void make_key(const struct event *e, struct buf *out)
 {
 	const uint32_t numbers[] = {e->type, e->pid, e->op_error};
 	const char *const texts[] = {
-		e->command_id, e->path,	       e->real_path,	   e->op_to,	    e->op_flags,
-		e->decision,   e->policy_rule, e->policy_decision, e->denied_reason};
+		e->command_id,	  e->path,	 e->real_path,	 e->op_to,
+		e->op_flags,	  e->decision,	 e->policy_rule, e->policy_decision,
+		e->denied_reason, e->approval_id};
 
 	out->len = 0;
 	buf_add(out, numbers, sizeof(numbers));

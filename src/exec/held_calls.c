@@ -265,6 +265,7 @@ static void on_answer(struct gate_case *k, void *arg)
 		refuse(c);
 		return;
 	}
+	strcpy(c->grant.approval_id, k->approval_id);
 	actor_table_grant(c->held->setup.actors, c->tid, &c->grant);
 	answer(c, 0);
 }
@@ -345,6 +346,7 @@ static void decide(struct held_case *c)
 	}
 	gate_ask_file(h->setup.gate, &c->k, &rules[at]);
 	c->op.file.path = c->found->from.path;
+	c->k.at_to = at == 1;
 	c->k.also = (c->grant.ops | c->grant.to_ops) & ~(1U << c->op.file.op);
 	if (gate_hold(h->setup.gate, &c->k, &waiter) != GATE_PENDING)
 		refuse(c);

@@ -198,10 +198,7 @@ void exec_initial_gone(struct exec_initial *i)
 
 static int deny(struct exec_initial *i, struct err *err)
 {
-	static const enum err_code codes[] = {[GATE_WHY_DISAPPROVED] = E_APPROVAL_DENIED,
-					      [GATE_WHY_LATE] = E_APPROVAL_TIMEOUT,
-					      [GATE_WHY_GONE] = 0};
-	const enum err_code code = codes[i->k.why] != 0 ? codes[i->k.why] : E_POLICY_DENIED;
+	const enum err_code code = gate_error(i->k.why);
 	cleanup_buf struct buf reason = {0}, target = {0};
 
 	settle(i, &i->k, GATE_REFUSED);

@@ -60,7 +60,7 @@ enum fs_actor fs_actors_find(void *actors, uint32_t tid, struct actor *out)
 	return tid != 0 && actor_find(reader, &q, out) ? FS_ACTOR_COMMAND : FS_ACTOR_UNKNOWN;
 }
 
-bool fs_actors_granted(void *actors, uint32_t tid, const struct file_grant *need)
+bool fs_actors_granted(void *actors, uint32_t tid, struct file_grant *need)
 {
 	const struct actor_reader *reader = own_reader(actors);
 
@@ -120,7 +120,7 @@ static struct late_event *late_new(struct fs_actors *a, const struct actor_query
 	l->k.op = &l->op;
 	l->op.file.path = keep(&l->text[0], k->op->file.path);
 	l->report.real_path = keep(&l->text[1], r->real_path);
-	l->report.to = keep(&l->text[2], r->to);
+	l->k.to = l->report.to = keep(&l->text[2], r->to);
 	l->report.flags = keep(&l->text[3], r->flags);
 	l->report.file_type = keep(&l->text[4], r->file_type);
 	fs_session_late(a->session);

@@ -19,7 +19,7 @@ int fs_actors_open(struct fs_actors *a, struct err *err);
 
 /* Any thread; functions of struct fs_watch_setup, with the actors as arg. */
 enum fs_actor fs_actors_find(void *actors, uint32_t tid, struct actor *out);
-bool fs_actors_granted(void *actors, uint32_t tid, const struct file_grant *need);
+bool fs_actors_granted(void *actors, uint32_t tid, struct file_grant *need);
 void fs_actors_late(void *actors, uint32_t tid, const struct gate_case *k,
 		    const struct gate_report *r);
 

@@ -59,7 +59,7 @@ static enum fs_actor find_actor(void *arg, uint32_t tid, struct actor *out)
 	return fs_actors_find(s->actors, tid, out);
 }
 
-static bool granted(void *arg, uint32_t tid, const struct file_grant *need)
+static bool granted(void *arg, uint32_t tid, struct file_grant *need)
 {
 	const struct file_server *s = arg;
 

@@ -174,6 +174,8 @@ static int run_watched(struct fs *fs, const struct fs_request *q, struct watched
 		result = soft_delete(fs, q, w, r, run);
 	else if (result == 0)
 		result = run(fs, q, r);
+	if (result == 0 && w->grant != 0)
+		fs->watch->used[w->grant % ACTOR_GRANTS] = w->grant;
 	if (result == 0 && (q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR ||
 			    q->opcode == FUSE_CREATE || q->opcode == FUSE_TMPFILE))
 		watch_remember_opener(fs, q, w, r);
@@ -221,7 +223,7 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	w.begin_us = q->answered ? q->began_us : clock_mono_us(&clock_system);
 	w.k = (struct gate_case){.op = &w.op};
 	w.own = w.refused = w.silent = false;
-	w.size = w.trash = 0;
+	w.size = w.trash = w.grant = 0;
 	w.at.set = 0;
 	w.at.approve = w.to.approve = 0;
 	w.kind = s->actor(s->arg, (uint32_t)q->pid, &w.k.actor);

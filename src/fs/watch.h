@@ -29,7 +29,7 @@ struct fs_watch_setup {
 	 * something; all below a blocked one fails with EACCES. */
 	struct strv read_only, blocked;
 	/* Any worker thread: whether an approver has allowed the thread to do this; NULL: never. */
-	bool (*granted)(void *arg, uint32_t tid, const struct file_grant *need);
+	bool (*granted)(void *arg, uint32_t tid, struct file_grant *need);
 	/* Goes on with requests that waited for an approver, see gate_hold; NULL: none wait. */
 	const struct gate_asker *asker;
 	struct tally *tally; /* counts, and refuses what is above the limit; may be NULL */

@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "fs/watch_state.h"
 #include <errno.h>
+#include <string.h>
 
 int watch_refuse(struct watched *w, const struct watch_place *p, const char *rule, const char *why,
 		 int error)
@@ -172,9 +173,22 @@ static bool can_wait(const struct fs_request *q)
 	return q->opcode == FUSE_OPEN || q->opcode == FUSE_OPENDIR || q->opcode == FUSE_TMPFILE;
 }
 
+/* Asked about before the call: see gate/file_grant.h. */
+static bool was_granted(struct fs_watch *watch, const struct fs_request *q, struct watched *w,
+			struct file_grant *need)
+{
+	if (can_wait(q) || w->own || watch->setup.granted == NULL ||
+	    !watch->setup.granted(watch->setup.arg, (uint32_t)q->pid, need) ||
+	    watch->used[need->serial % ACTOR_GRANTS] == need->serial)
+		return false;
+	w->grant = need->serial;
+	strcpy(w->k.approval_id, need->approval_id);
+	return true;
+}
+
 int watch_approve(struct fs *fs, const struct fs_request *q, struct watched *w)
 {
-	const struct fs_watch *watch = fs->watch;
+	struct fs_watch *watch = fs->watch;
 	const bool two = w->need.names == WATCH_MOVE || w->need.names == WATCH_LINK;
 	struct file_grant need = {.ops = w->at.approve, .to_ops = two ? w->to.approve : 0};
 	const struct watch_place *p = need.ops != 0 ? &w->at : &w->to;
@@ -190,11 +204,13 @@ int watch_approve(struct fs *fs, const struct fs_request *q, struct watched *w)
 	gate_ask_file(watch->setup.gate, &w->k, &p->rules);
 	w->op.file.path = w->at.path;
 	w->k.to = two ? w->to.path : NULL;
+	w->k.at_to = p == &w->to;
 	w->k.also = ops & ~(1U << w->op.file.op);
+	if (q->answered)
+		strcpy(w->k.approval_id, q->granted.approval_id);
 	if (q->answered && (q->why != 0 || file_grant_covers(&q->granted, &need)))
 		why = (enum gate_why)q->why;
-	else if (!can_wait(q) && !w->own && watch->setup.granted != NULL &&
-		 watch->setup.granted(watch->setup.arg, (uint32_t)q->pid, &need))
+	else if (was_granted(watch, q, w, &need))
 		why = GATE_WHY_POLICY;
 	else if (!q->answered && can_wait(q) && !w->own) {
 		if (watch_park_hold(watch->park, q, &w->k))

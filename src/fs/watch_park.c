@@ -207,6 +207,7 @@ static void resume(struct gate_case *k, void *arg)
 	struct watch_park *p = one->park;
 
 	pthread_mutex_lock(&p->lock);
+	strcpy(one->q.granted.approval_id, k->approval_id);
 	go_on(p, one, verdict_allows(&k->verdict) ? GATE_WHY_POLICY : k->why);
 	pthread_mutex_unlock(&p->lock);
 }

@@ -17,6 +17,9 @@ struct fs_watch {
 	bool unrestricted;	/* nothing can deny anything */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
+	/* Serial numbers of the last grants that were used, at serial % ACTOR_GRANTS: a grant is
+	 * good for one change. */
+	_Atomic uint64_t used[ACTOR_GRANTS];
 };
 
 /* One name, and what may be done by it. */
@@ -43,6 +46,7 @@ struct watched {
 	bool silent;	/* no event */
 	uint64_t size;	/* before O_TRUNC */
 	uint64_t trash; /* the entry of what was kept; 0: nothing was */
+	uint64_t grant; /* the serial number of the one that allows it; 0: none does */
 };
 
 /* What an open file remembers of its opener: RELEASE does not say who closes it. */

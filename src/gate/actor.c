@@ -49,7 +49,7 @@ struct actor_map {
 struct actor_table {
 	int fd;
 	struct actor_map *map;
-	unsigned next_grant;  /* the oldest */
+	uint64_t last_grant;  /* its serial number */
 	pthread_mutex_t lock; /* of writing to the mapping */
 };
 struct actor_reader {
@@ -259,10 +259,12 @@ void actor_table_revoke(struct actor_table *t, pid_t tid)
 
 void actor_table_grant(struct actor_table *t, pid_t tid, const struct file_grant *g)
 {
+	struct grant_of_thread new = {tid, *g};
+
 	actor_table_revoke(t, tid);
 	pthread_mutex_lock(&t->lock);
-	write_grant(&t->map->grant[t->next_grant++ % ACTOR_GRANTS],
-		    &(struct grant_of_thread){tid, *g});
+	new.grant.serial = ++t->last_grant;
+	write_grant(&t->map->grant[t->last_grant % ACTOR_GRANTS], &new);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -570,7 +572,7 @@ void actor_reader_free(struct actor_reader *r)
 	free(r);
 }
 
-bool actor_reader_granted(const struct actor_reader *r, pid_t tid, const struct file_grant *need)
+bool actor_reader_granted(const struct actor_reader *r, pid_t tid, struct file_grant *need)
 {
 	for (size_t i = 0; i < ACTOR_GRANTS; i++) {
 		const struct actor_grant *at = &r->map->grant[i];
@@ -582,9 +584,12 @@ bool actor_reader_granted(const struct actor_reader *r, pid_t tid, const struct 
 		/* The thread's own does not change while its call is under way. */
 		copy_words(&copy, &at->g, sizeof(copy));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (before % 2 == 0 && copy.tid == tid &&
-		    __atomic_load_n(&at->sequence, __ATOMIC_RELAXED) == before)
-			return file_grant_covers(&copy.grant, need);
+		if (before % 2 != 0 || copy.tid != tid ||
+		    __atomic_load_n(&at->sequence, __ATOMIC_RELAXED) != before)
+			continue;
+		need->serial = copy.grant.serial;
+		memcpy(need->approval_id, copy.grant.approval_id, sizeof(need->approval_id));
+		return file_grant_covers(&copy.grant, need);
 	}
 	return false;
 }

@@ -88,5 +88,6 @@ bool actor_find(struct actor_reader *r, const struct actor_query *q, struct acto
 /* Whether this is a thread of agentsh's own, see actor_table_own. Any thread; makes no system
  * call. */
 bool actor_reader_is_own(const struct actor_reader *r, pid_t tid);
-/* Whether the thread was granted all of this. The same. */
-bool actor_reader_granted(const struct actor_reader *r, pid_t tid, const struct file_grant *need);
+/* Whether the thread was granted all of this; *need then has its approval_id and
+ * serial. The same. */
+bool actor_reader_granted(const struct actor_reader *r, pid_t tid, struct file_grant *need);

@@ -594,7 +594,7 @@ static void evt_1_own_threads_are_known(void **state)
 
 static struct file_grant grant_of(unsigned ops, const char *path, const char *to)
 {
-	struct file_grant g = {.ops = ops};
+	struct file_grant g = {.ops = ops, .approval_id = "approval-1"};
 
 	file_grant_name(&g, path, to);
 	return g;
@@ -602,7 +602,7 @@ static struct file_grant grant_of(unsigned ops, const char *path, const char *to
 
 static bool is_granted(pid_t tid, unsigned ops, const char *path, const char *to)
 {
-	const struct file_grant need = grant_of(ops, path, to);
+	struct file_grant need = grant_of(ops, path, to);
 
 	return actor_reader_granted(f.other, tid, &need);
 }
@@ -613,11 +613,21 @@ static void fil_3_a_grant_is_for_one_thread_and_call(void **state)
 {
 	const struct file_grant g = grant_of(6, "/workspace/a", "/workspace/b"),
 				next = grant_of(1, "/workspace/c", NULL);
+	struct file_grant need;
+	uint64_t serial;
 
 	assert_false(is_granted(7, 6, "/workspace/a", "/workspace/b"));
 	actor_table_grant(f.table, 7, &g);
 	assert_true(is_granted(7, 6, "/workspace/a", "/workspace/b"));
 	assert_true(is_granted(7, 2, "/workspace/a", "/workspace/b"));
+	need = g;
+	assert_true(actor_reader_granted(f.other, 7, &need));
+	assert_string_equal(need.approval_id, "approval-1");
+	serial = need.serial;
+	assert_int_not_equal(serial, 0);
+	actor_table_grant(f.table, 7, &g);
+	assert_true(actor_reader_granted(f.other, 7, &need));
+	assert_int_not_equal(need.serial, serial);
 	assert_false(is_granted(8, 6, "/workspace/a", "/workspace/b"));
 	assert_false(is_granted(7, 7, "/workspace/a", "/workspace/b"));
 	assert_false(is_granted(7, 6, "/workspace/a", "/workspace/c"));

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -134,6 +135,11 @@ static bool wait_for_approver(struct gate *g, struct gate_case *k, const struct 
 				 ? same->deadline_us
 				 : clock_mono_us(&clock_system) + g->approver.timeout_ms * 1000;
 	k->answered = false;
+	k->approval_id[0] = '\0';
+	if (same != NULL)
+		strcpy(k->approval_id, same->approval_id);
+	else if (!g->approver.passes_on)
+		id_make(k->approval_id, "approval");
 	g->nwaiting++;
 	if (same != NULL) {
 		TAILQ_INSERT_AFTER(&g->waiting, same, k, next);
@@ -230,6 +236,13 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 	k->why = why;
 }
 
+enum err_code gate_error(enum gate_why why)
+{
+	return why == GATE_WHY_DISAPPROVED ? E_APPROVAL_DENIED
+	       : why == GATE_WHY_LATE	   ? E_APPROVAL_TIMEOUT
+					   : E_POLICY_DENIED;
+}
+
 /* ---- waiting ---- */
 
 void gate_set_approver(struct gate *g, const struct gate_approver *a)
@@ -278,19 +291,22 @@ static void give_up(struct gate *g, struct gate_case *k, enum gate_why why)
 	answer(k, why);
 }
 
-void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why)
+void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why, const char *approval_id)
 {
 	struct gate_case *k;
 
 	pthread_mutex_lock(&g->lock);
-	while ((k = find_question(g, id, NULL)) != NULL)
+	while ((k = find_question(g, id, NULL)) != NULL) {
+		if (approval_id != NULL)
+			snprintf(k->approval_id, sizeof(k->approval_id), "%s", approval_id);
 		answer(k, why);
+	}
 	pthread_mutex_unlock(&g->lock);
 }
 
 void gate_answer(struct gate *g, uint64_t id, bool allow)
 {
-	gate_answer_why(g, id, allow ? GATE_WHY_POLICY : GATE_WHY_DISAPPROVED);
+	gate_answer_why(g, id, allow ? GATE_WHY_POLICY : GATE_WHY_DISAPPROVED, NULL);
 }
 
 void gate_resume(struct gate *g, const struct gate_asker *asker)
@@ -418,7 +434,15 @@ static void fill_op(const struct op *op, const struct gate_report *r, struct eve
 
 static void describe(const struct gate *g, const struct gate_case *k, struct denial *d)
 {
+	const enum err_code code = gate_error(k->why);
+
 	denial_init(d, &k->verdict, k->op);
+	if (k->at_to)
+		mem_replace(&d->target, mem_strdup(k->to));
+	if (k->approval_id[0] != '\0')
+		d->approval_id = mem_strdup(k->approval_id);
+	if (code != E_POLICY_DENIED)
+		d->error = mem_strdup(err_row(code)->name);
 	policy_alternatives(g->policy, k->op, &d->alternatives);
 }
 
@@ -448,6 +472,7 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	e.policy_rule = event_lend(v->rule);
 	e.policy_version = event_lend(policy_version(g->policy));
 	e.approved = v->decision == DECISION_approve && verdict_allows(v) && !v->shadow;
+	e.approval_id = now.approval_id[0] != '\0' ? now.approval_id : NULL;
 	if (verdict_redirects(v) && e.real_path == NULL)
 		e.real_path = event_lend(v->target);
 	if (!verdict_allows(v)) {
@@ -456,6 +481,7 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 		e.denied_target = d.target;
 		e.denied_reason = d.reason;
 		e.denied_final = d.final;
+		e.denied_error = d.error;
 		e.alternatives = d.alternatives;
 	}
 	g->setup.sink(g->setup.arg, k, r, &e);

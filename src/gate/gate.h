@@ -85,11 +85,13 @@ struct gate_case {
 	bool initial;		/* the initial exec of a command */
 	/* of a file operation that waits */
 	const char *to; /* the other path of a rename or link; borrowed; may be NULL */
+	bool at_to;	/* the operation is about that one */
 	unsigned also;	/* further operations (1 << OP_FILE_…) that the same answer decides */
 	/* filled in by the gate */
 	struct verdict verdict;
 	enum gate_why why;
-	uint64_t id; /* of its question while it waits, else 0 */
+	uint64_t id;		      /* of its question while it waits, else 0 */
+	char approval_id[ID_MAX + 1]; /* of the question, for ever; "": none was asked */
 	/* private, while it waits */
 	TAILQ_ENTRY(gate_case) next;
 	struct gate_waiter waiter;
@@ -107,6 +109,8 @@ enum gate_answer gate_ask_file(struct gate *g, struct gate_case *k, const struct
 enum gate_answer gate_hold(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
 /* The approver has allowed it. */
 void gate_approve(struct gate_case *k);
+/* The error of an operation that was refused for this reason. */
+enum err_code gate_error(enum gate_why why);
 /* Refuses an operation that must not happen although the policy may allow it. */
 void gate_refuse(struct gate_case *k, enum gate_why why);
 /* Decides an operation that is not done: no approver is asked, and no event is written. */
@@ -132,8 +136,8 @@ void gate_set_approver(struct gate *g, const struct gate_approver *a);
 bool gate_has_approver(const struct gate *g);
 /* Any thread. An id that does not wait any more is ignored. */
 void gate_answer(struct gate *g, uint64_t id, bool allow);
-/* The same with another reason; GATE_WHY_POLICY allows. */
-void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why);
+/* The same of an approver that passes on; GATE_WHY_POLICY allows. */
+void gate_answer_why(struct gate *g, uint64_t id, enum gate_why why, const char *approval_id);
 /* The asker's thread: resumes its operations that were answered. */
 void gate_resume(struct gate *g, const struct gate_asker *asker);
 /* The operation is given up. True: it waited, and is not resumed. One that does not wait is left

@@ -28,6 +28,7 @@ static struct {
 	uint32_t pid, type;
 	uint64_t latency_us;
 	bool denied, approved;
+	char approval_id[ID_MAX + 1], error[64];
 	/* the approver */
 	unsigned asked, cancelled, deadlines;
 	uint64_t last_asked, last_cancelled;
@@ -71,6 +72,8 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 	t.latency_us = e->latency_us;
 	t.denied = e->denied_op != NULL;
 	t.approved = e->approved != 0;
+	copy(t.approval_id, sizeof(t.approval_id), e->approval_id);
+	copy(t.error, sizeof(t.error), e->denied_error);
 	t.json[0] = '\0';
 	if (e->path != NULL) {
 		event_format(e, &b);
@@ -389,6 +392,8 @@ static void pol_2_a_resume_runs_on_the_thread_that_asked(void **state)
 	assert_string_equal(t.decision, "approve");
 	assert_string_equal(t.effective, "allow");
 	assert_true(t.approved);
+	assert_true(strncmp(t.approval_id, "approval-", 9) == 0 && id_valid(t.approval_id));
+	assert_string_equal(t.error, "");
 	assert_int_equal(t.cancelled, 0);
 }
 
@@ -403,6 +408,8 @@ static void pol_2_an_approver_says_no(void **state)
 	settle(k, GATE_REFUSED);
 	assert_string_equal(t.rule, "ask");
 	assert_string_equal(t.reason, "/usr/bin/rm? (the approver said no)");
+	assert_string_equal(t.error, "E_APPROVAL_DENIED");
+	assert_string_equal(t.approval_id, k->approval_id);
 }
 
 /* POL-2: at its deadline and not before; the question is cancelled. */
@@ -513,7 +520,8 @@ static void pol_2_each_operation_is_passed_on(void **state)
 		assert_int_equal(gate_hold(t.g, k[i], &waiter), GATE_PENDING);
 	}
 	assert_int_equal(t.asked, ARRAY_LEN(k));
-	gate_answer_why(t.g, k[1]->id, GATE_WHY_FULL);
+	gate_answer_why(t.g, k[1]->id, GATE_WHY_FULL, "approval-1");
+	assert_string_equal(k[1]->approval_id, "approval-1");
 	gate_resume(t.g, &asker);
 	assert_ptr_equal(t.resumed, k[1]);
 	assert_int_equal(k[1]->why, GATE_WHY_FULL);

@@ -354,8 +354,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_hold, \
 		U64(id) U32(op) U32(also) U32(tid) U64(asked_us) STR(command_id, ID_MAX) \
 		STR(path, PATH_LEN) STR(to, PATH_LEN)) \
-	/* why: enum gate_why; 0: it is allowed. */ \
-	PAYLOAD(process_held, U64(id) U32(why)) \
+	/* why: enum gate_why; 0: it is allowed. approval_id: of the question; "" if none was asked. */ \
+	PAYLOAD(process_held, U64(id) U32(why) STR(approval_id, ID_MAX)) \
 	\
 	/* Policies to compile, or one to look at where its snapshot comes with the message. Of the \
 	 * files, the first `policies` are policies; the others are sets. error: why a file cannot be \

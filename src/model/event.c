@@ -85,6 +85,8 @@ static const struct field rows[] = {
 	STR(file_type, MAX_RULE),
 	U64(size_before),
 	U64(size_after),
+	STR(approval_id, MAX_ID),
+	STR(denied_error, MAX_WORD),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 

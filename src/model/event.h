@@ -101,6 +101,8 @@ struct event {
 	uint32_t denied_final;
 	struct strv alternatives; /* sentences */
 	uint32_t approved;	  /* 1: an approver allowed it */
+	char *approval_id;	  /* an approver was asked */
+	char *denied_error;	  /* E_APPROVAL_DENIED, E_APPROVAL_TIMEOUT: it refused */
 };
 
 /* A string for a producer's event, which borrows it and never writes. */

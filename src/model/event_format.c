@@ -152,7 +152,8 @@ static void format_decision(struct jw *w, const struct event *e)
 		jw_kobj(w, "approval");
 		jw_kbool(w, "required", true);
 		jw_kstr(w, "mode", shadow ? "shadow" : "enforced");
-		jw_kstr(w, "approval_id", NULL);
+		jw_kstr(w, "approval_id", e->approval_id);
+		text(w, "error", e->denied_error);
 		jw_obj_end(w);
 	}
 	jw_obj_end(w);

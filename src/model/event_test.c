@@ -191,11 +191,12 @@ static void evt_1_an_approved_operation_was_not_in_shadow_mode(void **state)
 				    .decision = arg("allow"),
 				    .policy_decision = arg("approve"),
 				    .policy_effective = arg("allow"),
-				    .approved = 1},
+				    .approved = 1,
+				    .approval_id = arg("approval-1")},
 		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
 		    "\"type\":\"file_write\",\"count\":1,\"decision\":\"allow\",\"policy\":"
 		    "{\"decision\":\"approve\",\"effective_decision\":\"allow\",\"approval\":"
-		    "{\"required\":true,\"mode\":\"enforced\",\"approval_id\":null}}}");
+		    "{\"required\":true,\"mode\":\"enforced\",\"approval_id\":\"approval-1\"}}}");
 }
 
 static void evt_1_network_and_exec_parts(void **state)

@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 
+#define WARDEN_MS \
+	5000 /* after its time the warden's gate gives up a question; this one waits longer */
 #define AGAIN_MS 50 /* while the ring is full, or the API process has not read it */
 
 struct actor_question {
@@ -170,7 +172,7 @@ static void on_held(void *ctx, void *msg, struct link_msg *m)
 	struct process_self *p = ctx;
 
 	if (held->why < GATE_WHYS)
-		gate_answer_why(p->gate, held->id, (enum gate_why)held->why);
+		gate_answer_why(p->gate, held->id, (enum gate_why)held->why, held->approval_id);
 }
 
 static void on_wake(void *arg)
@@ -314,12 +316,13 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	struct process_self *p = ctx;
 
 	if (s->approval_ms > 0)
-		gate_set_approver(p->gate,
-				  &(struct gate_approver){.ask = ask_approver,
-							  .cancel = cancel_question,
-							  .arg = p,
-							  .timeout_ms = (int64_t)s->approval_ms,
-							  .passes_on = true});
+		gate_set_approver(
+			p->gate,
+			&(struct gate_approver){.ask = ask_approver,
+						.cancel = cancel_question,
+						.arg = p,
+						.timeout_ms = (int64_t)s->approval_ms + WARDEN_MS,
+						.passes_on = true});
 	p->recorder.drop = s->full_ring_drops != 0;
 	fold_set(p->fold, s->event_batch_size, (int64_t)s->event_batch_ms * 1000);
 	if (p->face->settings != NULL)

@@ -17,7 +17,8 @@ void answer_blame(struct command *c)
 
 	if (o->error_code == NULL && c->exit_code > 0 && o->ops.seen[SEEN_BLOCKED] > 0 &&
 	    c->denial != NULL && denial_unpack(c->denial, &d)) {
-		o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
+		o->error_code =
+			mem_strdup(d.error != NULL ? d.error : err_row(E_POLICY_DENIED)->name);
 		o->error_message =
 			mem_printf("rule '%s' denies %s: %s", d.rule, d.target, d.reason);
 		o->error_path = take(d.target);
@@ -56,6 +57,8 @@ static const struct help_row {
 	 "See where programs are looked for"},
 	{"E_COMMAND_NOT_EXECUTABLE", true, ABOUT_PATH, "show_file", "ls -ld",
 	 "See what it is and who may execute it"},
+	{"E_APPROVAL_DENIED", true, ABOUT_SESSION, "show_policy", "agentsh policy show --effective",
+	 "See what is allowed without asking"},
 	{"E_POLICY_DENIED", true, ABOUT_SESSION, "show_policy", "agentsh policy show --effective",
 	 "See what is allowed"},
 	{"ENOENT", true, ABOUT_DIRECTORY, "list_directory", "ls", "See what files exist"},
@@ -127,6 +130,21 @@ static void format_suggestions(const struct command *c, struct jw *w)
 	jw_arr_end(w);
 }
 
+/* What an approver was asked about. */
+static void format_approval(const struct outcome *o, struct jw *w)
+{
+	struct denial d = {0};
+
+	if (o->error_policy != NULL && denial_unpack(o->error_policy, &d) &&
+	    d.approval_id != NULL) {
+		jw_kstr(w, "operation", d.operation);
+		jw_kstr(w, "path", d.target);
+		jw_kstr(w, "rule", d.rule);
+		jw_kstr(w, "approval_id", d.approval_id);
+	}
+	denial_done(&d);
+}
+
 static void answer_error(struct command *c, const struct err *unread, struct jw *w)
 {
 	const struct outcome *o = &c->out;
@@ -157,6 +175,7 @@ static void answer_error(struct command *c, const struct err *unread, struct jw 
 	jw_kobj(w, "context");
 	jw_kstr(w, "working_dir", c->cwd);
 	jw_kstr(w, "command", c->line);
+	format_approval(o, w);
 	jw_obj_end(w);
 	jw_key(w, "suggestions");
 	format_suggestions(c, w);

@@ -79,6 +79,8 @@ static void exe_2_similar_programs_are_passed_on(void **state)
 
 /* ---- denials inside a command ---- */
 
+static const char *refused_by_approver; /* E_APPROVAL_… */
+
 static void put_exec(struct fake *f, const char *decision, const char *path)
 {
 	static char *other[] = {(char *)"other commands", NULL};
@@ -96,6 +98,8 @@ static void put_exec(struct fake *f, const char *decision, const char *path)
 
 	if (strcmp(decision, "deny") == 0) {
 		e.denied_reason = kit_text("not here");
+		e.denied_error = kit_text(refused_by_approver);
+		e.approval_id = refused_by_approver != NULL ? kit_text("approval-1") : NULL;
 		e.denied_op = kit_text("exec");
 		e.denied_target = kit_text(path);
 		e.alternatives = (struct strv){other, 1};
@@ -164,6 +168,38 @@ static void exe_2_a_denial_inside_is_the_error_of_what_failed_by_it(void **state
 		expect_met(k, &rows[i]);
 }
 
+/* APR-7: what an approver refused has a code of its own, and says which approval it was. */
+static void apr_7_the_error_of_a_refused_approval_names_it(void **state)
+{
+	static const char *const codes[] = {"E_APPROVAL_DENIED", "E_APPROVAL_TIMEOUT"};
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		struct exec_request request = kit_request("sh");
+		struct seen_by o = {0};
+		struct warden_result r;
+
+		kit_submit(k, f->id, &request, &o);
+		fake_take_exec(f);
+		refused_by_approver = codes[i];
+		put_exec(f, "deny", "/bin/id");
+		refused_by_approver = NULL;
+		r = fake_result(f, 0, "");
+		r.exit_code = 1;
+		fake_send(k, f, MSG_warden_result, &r);
+		kit_skip(&f->link, MSG_warden_ack);
+		assert_at(&o.answer, "result.error.code", codes[i]);
+		assert_at(
+			&o.answer, "result.error.context",
+			"{\"working_dir\":\"/workspace\",\"command\":\"sh\",\"operation\":\"exec\","
+			"\"path\":\"/bin/id\",\"rule\":\"no-id\",\"approval_id\":\"approval-1\"}");
+		assert_at(&o.answer, "result.error.policy.approval_id", "approval-1");
+		assert_at(&o.record, "error.code", codes[i]);
+		kit_seen_done(&o);
+	}
+}
+
 /* ---- file operations that failed ---- */
 
 static void expect_failed(struct kit *k, unsigned exit_code, int denied, const char *path,
@@ -228,6 +264,7 @@ int main(void)
 		TEST(exe_2_similar_programs_are_passed_on),
 		TEST(exe_2_a_denial_inside_is_the_error_of_what_failed_by_it),
 		TEST(exe_2_the_last_file_operation_that_failed_is_the_error),
+		TEST(apr_7_the_error_of_a_refused_approval_names_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,6 +84,8 @@ static void note_denial(struct command *c, const struct event *e)
 				 .operation = e->denied_op,
 				 .target = e->denied_target,
 				 .final = e->denied_final != 0,
+				 .approval_id = e->approval_id,
+				 .error = e->denied_error,
 				 .alternatives = e->alternatives};
 	char packed[DENIAL_MAX];
 
@@ -186,9 +188,11 @@ static int64_t number_at(const json_t *doc, const char *key)
 
 static void lend_denial(const json_t *policy, struct event *e)
 {
-	const json_t *item;
+	const json_t *approval = json_object_get(policy, "approval"), *item;
 	size_t i;
 
+	e->approval_id = text_at(approval, "approval_id");
+	e->denied_error = text_at(approval, "error");
 	e->policy_rule = text_at(policy, "rule");
 	e->denied_reason = text_at(policy, "reason");
 	e->denied_op = text_at(policy, "operation");

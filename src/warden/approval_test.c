@@ -13,7 +13,7 @@
 static const char rules[] =
 	"command_rules:\n  - {name: ask, commands: [expr], decision: approve}\n";
 
-/* Behind a question comes its text: operations and paths. */
+/* Behind a question comes its text: its id, operations and paths. */
 struct message {
 	uint64_t id;
 	char what; /* 'a' asked, 'c' cancelled; 'y', 'n' answers; 't' the approver's time-out */
@@ -41,6 +41,7 @@ static void on_ask(void *arg, struct gate *g, uint64_t id, const struct gate_cas
 	cleanup_buf struct buf text = {0};
 
 	asking.gate = g;
+	buf_addf(&text, "%s ", k->approval_id);
 	op_format_kind(k->op, &text);
 	for (unsigned op = 0; op < OP_FILES; op++)
 		if ((k->also & 1U << op) != 0)

@@ -26,7 +26,8 @@ static void answer(struct held_operation *h)
 	const enum gate_why why = h->k.why != GATE_WHY_POLICY ? h->k.why : GATE_WHY_UNASKED;
 	const struct process_held m = {
 		.id = h->m.id,
-		.why = h->k.answered && verdict_allows(&h->k.verdict) ? GATE_WHY_POLICY : why};
+		.why = h->k.answered && verdict_allows(&h->k.verdict) ? GATE_WHY_POLICY : why,
+		.approval_id = h->k.approval_id};
 
 	process_send(h->p, MSG_process_held, 0, &m, -1);
 	drop(h);

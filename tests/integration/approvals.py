@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An approver for tests. The server has none yet: its warden is the program of src/warden/approval_test.c here, which
-passes each question to the test and takes the answer from it."""
+passes each question to the test and takes the answer from it.
+
+A test module gives POLICY and, if it wants to, CONFIG, and says on which servers it runs: `pytestmark = on("root", "user")`."""
 
 import contextlib
 import os
@@ -10,9 +12,11 @@ import shutil
 import socket
 import struct
 import threading
+from pathlib import Path
 
 import harness
 import pytest
+from mount_tree import URING, enable_io_uring
 
 WARDEN = harness.BUILD / "unit-warden-approval_test"
 PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-bpf", "agentsh-init", "agentsh-fs", "agentsh-state"]
@@ -26,14 +30,15 @@ class Approver:
         self.session = server.session(policy="asking", **wanted)
         self.socket = wardens.get(timeout=harness.DEADLINE)
         self.socket.settimeout(harness.DEADLINE)
-        self.asked = {}
+        self.asked = {}  # number: what
+        self.ids = {}  # number: the approval's id
 
     def message(self):
         """(what, number) of the next message."""
         m = self.socket.recv(8192)
         number, what = MESSAGE.unpack(m[: MESSAGE.size])
         if what == b"a":
-            self.asked[number] = m[MESSAGE.size :].decode()
+            self.ids[number], self.asked[number] = m[MESSAGE.size :].decode().split(" ", 1)
         return what, number
 
     def question(self, text=None):
@@ -126,3 +131,61 @@ def the_event(session, command, path, kind="file_open"):
     harness.wait_for(lambda: events(session, command, path, kind), "the event is stored")
     (event,) = events(session, command, path, kind)
     return event
+
+
+# ---- fixtures ----
+
+FILES = {
+    "monitoring": {"mode": "fuse"},
+    "sandbox": {"allow_unenforced": ["network_rules"], "fuse": {"io_uring": "off"}},
+    "logging": {"level": "debug"},
+}
+
+
+def on(*kinds):
+    """The kinds of server that a module's tests run on: root, user, io_uring."""
+    return pytest.mark.parametrize("asking", kinds, indirect=True)
+
+
+@pytest.fixture
+def io_uring():
+    """The operator's switch of the machine, for the time of the test."""
+    before = URING.read_text() if URING.exists() else None
+    enable_io_uring()
+    yield
+    URING.write_text(before)
+
+
+@pytest.fixture
+def asking(request, new_server, monkeypatch):
+    """A server with the module's POLICY."""
+    uid = harness.USER_UID if request.param == "user" else 0
+    config = getattr(request.module, "CONFIG", FILES)
+    if request.param == "io_uring":
+        request.getfixturevalue("io_uring")
+    server = asking_server(new_server, monkeypatch, request.module.POLICY, uid, **config)
+    if request.param == "io_uring":
+        server.merge(server.config, {"sandbox": {"fuse": {"io_uring": "auto"}}})
+    server.start()
+    server.uring = request.param == "io_uring"
+    return server
+
+
+# the approver has so many ms
+HURRIED = pytest.mark.parametrize("wardens", [200], indirect=True)
+
+
+@pytest.fixture
+def wardens(asking, request):
+    with listening(asking, getattr(request, "param", 1000 * harness.DEADLINE)) as made:
+        yield made
+
+
+@pytest.fixture
+def asked(asking, wardens):
+    """An approver, and the workspace of its session."""
+    a = Approver(asking, wardens)
+    assert ("io_uring=yes" in asking.log.read_text()) == asking.uring
+    a.dir = Path(a.session.workspace)
+    a.write = lambda name, text="text\n": make(asking, a.dir / name, text)
+    return a

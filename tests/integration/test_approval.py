@@ -4,8 +4,7 @@
 from pathlib import Path
 
 import harness
-import pytest
-from approvals import Approver, asking_server, listening
+from approvals import Approver, on
 
 POLICY = """\
 version: 1
@@ -16,26 +15,16 @@ command_rules:
 """
 
 
-@pytest.fixture
-def server(new_server, monkeypatch):
-    unenforced = {"allow_unenforced": ["file_rules", "network_rules"]}
-    server = asking_server(new_server, monkeypatch, POLICY, sandbox=unenforced)
-    server.start()
-    return server
-
-
-@pytest.fixture
-def wardens(server):
-    with listening(server) as made:
-        yield made
+CONFIG = {"sandbox": {"allow_unenforced": ["file_rules", "network_rules"]}}
+pytestmark = on("root")
 
 
 def state_of(session, command):
     return session.get(f"/commands/{command}")["state"]
 
 
-def test_pol_2_the_queue_waits_behind_a_held_initial_exec(server, wardens):
-    held, other = Approver(server, wardens), Approver(server, wardens)
+def test_pol_2_the_queue_waits_behind_a_held_initial_exec(asking, wardens):
+    held, other = Approver(asking, wardens), Approver(asking, wardens)
     s = held.session
     first = s.exec("expr", "1", "+", "1", detach=True, status=202)["command_id"]
     question = held.question()
@@ -47,7 +36,7 @@ def test_pol_2_the_queue_waits_behind_a_held_initial_exec(server, wardens):
     other.answer(other.question(), b"y")
     harness.wait_for(lambda: state_of(other.session, asked) == "finished", "it is approved")
     # so does the loop of the warden: it answers a change of its session
-    assert server.call("PATCH", s.path, {"environment": {"APP_X": "1"}}).status == 200
+    assert asking.call("PATCH", s.path, {"environment": {"APP_X": "1"}}).status == 200
     # the session's own queue waits
     assert [state_of(s, c) for c in (first, second)] == ["queued", "queued"]
     assert not (Path(s.workspace) / "second").exists()
@@ -62,8 +51,8 @@ def test_pol_2_the_queue_waits_behind_a_held_initial_exec(server, wardens):
     assert ends == [first, second]
 
 
-def test_pol_2_a_disapproved_command_lets_the_queue_go_on(server, wardens):
-    held = Approver(server, wardens)
+def test_pol_2_a_disapproved_command_lets_the_queue_go_on(asking, wardens):
+    held = Approver(asking, wardens)
     s = held.session
     first = s.exec("expr", "1", "+", "1", detach=True, status=202)["command_id"]
     question = held.question()

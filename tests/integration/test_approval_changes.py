@@ -3,12 +3,9 @@
 
 import os
 import signal
-from pathlib import Path
 
-import harness
 import pytest
-from approvals import Approver, asking_server, end_of, listening, make, printed, start, the_event
-from mount_tree import URING, enable_io_uring
+from approvals import end_of, on, printed, start, the_event
 
 POLICY = """\
 version: 1
@@ -21,44 +18,7 @@ file_rules:
 """
 
 
-@pytest.fixture
-def io_uring():
-    """The operator's switch of the machine, for the time of the test."""
-    before = URING.read_text() if URING.exists() else None
-    enable_io_uring()
-    yield
-    URING.write_text(before)
-
-
-@pytest.fixture(params=["root", "user", "io_uring"])
-def server(request, new_server, monkeypatch):
-    uid = harness.USER_UID if request.param == "user" else 0
-    if request.param == "io_uring":
-        request.getfixturevalue("io_uring")
-    server = asking_server(
-        new_server,
-        monkeypatch,
-        POLICY,
-        uid,
-        monitoring={"mode": "fuse"},
-        sandbox={"allow_unenforced": ["network_rules"], "fuse": {"io_uring": "off"}},
-        logging={"level": "debug"},
-    )
-    if request.param == "io_uring":
-        server.merge(server.config, {"sandbox": {"fuse": {"io_uring": "auto"}}})
-    server.start()
-    server.uring = request.param == "io_uring"
-    return server
-
-
-@pytest.fixture
-def asked(server):
-    with listening(server) as wardens:
-        a = Approver(server, wardens)
-        assert ("io_uring=yes" in server.log.read_text()) == server.uring
-        a.dir = Path(a.session.workspace)
-        a.write = lambda name, text="text\n": make(server, a.dir / name, text)
-        yield a
+pytestmark = on("root", "user", "io_uring")
 
 
 def test_fil_3_a_delete_waits_and_the_directory_goes_on(asked):
@@ -72,7 +32,7 @@ def test_fil_3_a_delete_waits_and_the_directory_goes_on(asked):
     assert end_of(s, command) == "ask1\nx\nask1\nnewer\n"
     event = the_event(s, command, "ask1", "file_delete")
     assert (event["decision"], event["policy"]["rule"]) == ("allow", "ask")
-    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": None}
+    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": asked.ids[question]}
     asked.quiet()
 
 
@@ -129,12 +89,12 @@ def test_fil_3_what_needs_no_approver_goes_on(asked):
     asked.quiet()
 
 
-def test_fil_3_a_killed_command_does_not_change_anything(server, asked):
+def test_fil_3_a_killed_command_does_not_change_anything(asking, asked):
     asked.write("ask1")
     s = asked.session
     command = start(s, "rm ask1")
     question = asked.question()
-    assert server.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
+    assert asking.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
     asked.cancelled(question)
     end_of(s, command)
     asked.answer(question, b"y")
@@ -142,16 +102,16 @@ def test_fil_3_a_killed_command_does_not_change_anything(server, asked):
     assert the_event(s, command, "ask1", "file_delete")["decision"] == "deny"
 
 
-def test_fil_3_a_change_outlives_the_server(server, asked):
+def test_fil_3_a_change_outlives_the_server(asking, asked):
     asked.write("ask1")
     s = asked.session
     command = start(s, "rm ask1; ls")
     question = asked.question()
-    os.kill(server.api_pid(), signal.SIGKILL)
-    server.process.kill()
-    server.process.wait()
+    os.kill(asking.api_pid(), signal.SIGKILL)
+    asking.process.kill()
+    asking.process.wait()
     asked.answer(question, b"y")
-    server.start()
+    asking.start()
     assert end_of(s, command) == ""
     assert list(asked.dir.iterdir()) == []
 

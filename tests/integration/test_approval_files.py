@@ -7,7 +7,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from approvals import Approver, asking_server, end_of, listening, make, printed, start, the_event
+from approvals import end_of, on, printed, start, the_event
 
 POLICY = """\
 version: 1
@@ -22,37 +22,15 @@ file_rules:
 """
 
 
-@pytest.fixture(params=["root", "user"])
-def server(request, new_server, monkeypatch):
-    uid = harness.USER_UID if request.param == "user" else 0
-    server = asking_server(
-        new_server,
-        monkeypatch,
-        POLICY,
-        uid,
-        monitoring={"mode": "fuse"},
-        sandbox={"allow_unenforced": ["network_rules"]},
-    )
-    server.start()
-    return server
+pytestmark = on("root", "user")
 
 
-@pytest.fixture
-def wardens(server):
-    with listening(server) as made:
-        yield made
+@pytest.fixture(autouse=True)
+def secret(asked):
+    asked.write("secret")
 
 
-@pytest.fixture
-def asked(server, wardens):
-    a = Approver(server, wardens)
-    a.dir = Path(a.session.workspace)
-    a.write = lambda name, text="text\n": make(server, a.dir / name, text)
-    a.write("secret")
-    return a
-
-
-def test_fil_3_an_open_waits_and_nothing_else_does(server, asked):
+def test_fil_3_an_open_waits_and_nothing_else_does(asking, asked):
     """The directory goes on meanwhile: what else the command does there is over before the answer is given."""
     s = asked.session
     command = start(s, "cat secret & ls; echo x > new; cat new; /bin/true; wait; echo over")
@@ -62,7 +40,7 @@ def test_fil_3_an_open_waits_and_nothing_else_does(server, asked):
     assert end_of(s, command) == "secret\nx\ntext\nover\n"
     event = the_event(s, command, "secret")
     assert (event["decision"], event["policy"]["rule"]) == ("allow", "ask-read")
-    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": None}
+    assert event["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": asked.ids[question]}
     asked.quiet()
 
 
@@ -117,11 +95,11 @@ def test_fil_3_what_cannot_wait_is_denied(asked):
     asked.quiet()
 
 
-def test_fil_3_a_killed_command_does_not_wait(server, asked):
+def test_fil_3_a_killed_command_does_not_wait(asking, asked):
     s = asked.session
     command = start(s, "cat secret")
     question = asked.question()
-    assert server.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
+    assert asking.post(f"{s.path}/kill/{command}", {"signal": "KILL"}).status == 200
     asked.cancelled(question)
     end_of(s, command)
     asked.answer(question, b"y")
@@ -195,30 +173,13 @@ def test_fil_3_no_more_than_the_cap_wait(asked):
     end_of(s, command)
 
 
-def test_fil_3_an_open_outlives_the_server(server, asked):
+def test_fil_3_an_open_outlives_the_server(asking, asked):
     s = asked.session
     command = start(s, "cat secret")
     question = asked.question()
-    os.kill(server.api_pid(), signal.SIGKILL)
-    server.process.kill()
-    server.process.wait()
+    os.kill(asking.api_pid(), signal.SIGKILL)
+    asking.process.kill()
+    asking.process.wait()
     asked.answer(question, b"y")
-    server.start()
+    asking.start()
     assert end_of(s, command) == "text\n"
-
-
-@pytest.fixture
-def hurried(server):
-    with listening(server, timeout_ms=200) as made:
-        a = Approver(server, made)
-        make(server, Path(a.session.workspace) / "secret", "text\n")
-        yield a
-
-
-def test_fil_3_nobody_answers_in_time(hurried):
-    s = hurried.session
-    a = s.script("cat secret; echo $?")
-    assert a["result"]["stdout"] == "1\n"
-    event = the_event(s, a["command_id"], "secret")
-    assert event["policy"]["reason"] == "the approver did not answer in time"
-    hurried.cancelled(hurried.question("file_read /workspace/secret"))
