@@ -191,7 +191,7 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 		 h->fuse_uring[0] == 'Y' ? "on"
 		 : h->fuse_uring[0] == 'N'
 			 ? "off; file servers are faster with it: echo Y > " FUSE_URING
-			 : "the kernel has none (Linux 6.14 and later)");
+			 : "not in this kernel (Linux 6.14 and later)");
 	buf_addf(out, "Toolchains:    %s\n", h->toolchains[0] != '\0' ? h->toolchains : "none");
 	if (h->file_max > 0 && h->file_max < FILES_ENOUGH)
 		buf_addf(

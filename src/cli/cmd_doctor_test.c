@@ -332,7 +332,7 @@ static void sbx_5_facts_of_the_host_as_text(void **state)
 		    "Landlock ABI:  0, lacks all of it\n"
 		    "LSMs:          -\n"
 		    "/dev/fuse:     no\n"
-		    "FUSE io_uring: the kernel has none (Linux 6.14 and later)\n"
+		    "FUSE io_uring: not in this kernel (Linux 6.14 and later)\n"
 		    "Toolchains:    none\n"
 		    "\n"
 		    "No session can be made: no such luck\n"
