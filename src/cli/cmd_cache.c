@@ -45,9 +45,15 @@ static int purge_unused(struct cli *cli, struct err *err)
 	const json_t *cache;
 	size_t i;
 
-	json_array_foreach(json_object_get(doc, "caches"), i,
-			   cache) if (r == 0 && !json_is_true(json_object_get(cache, "in_use"))) r =
-		purge(cli, cli_string(cache, "id"), err);
+	/* one that cannot be removed does not keep the others */
+	json_array_foreach(json_object_get(doc, "caches"), i, cache)
+	{
+		const int one = json_is_true(json_object_get(cache, "in_use"))
+					? 0
+					: purge(cli, cli_string(cache, "id"), err);
+
+		r = one < 0 ? one : r;
+	}
 	return r;
 }
 

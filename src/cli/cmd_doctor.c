@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `agentsh doctor` makes a throwaway session, and one with limits, and tries the acts in them. */
 #include "cli/cmd_doctor.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include "config/config.h"
@@ -304,6 +305,27 @@ static int examine(struct doctor *d, struct err *err)
 	return 0;
 }
 
+/* The sessions had homes, which the server keeps for later sessions of their workspace. */
+static void purge_homes(struct doctor *d)
+{
+	cleanup_buf struct buf ignored = {0};
+	json_auto_t *doc = NULL;
+	const json_t *cache;
+	size_t i;
+
+	if (cli_call_json(d->cli, "GET", "/api/v1/caches", NULL, false, &doc, NULL) < 0)
+		return;
+	json_array_foreach(json_object_get(doc, "caches"), i, cache)
+	{
+		const char *id = cli_string(cache, "id");
+		cleanup_free char *path = mem_printf("/api/v1/caches/%s", id);
+
+		if (id_valid(id) &&
+		    strcmp(cli_string(cache, "workspace"), d->outside.workspace) == 0)
+			cli_call(d->cli, "DELETE", path, NULL, &ignored, NULL);
+	}
+}
+
 static void doctor_done(struct doctor *d)
 {
 	doctor_outside_close(&d->outside);
@@ -324,6 +346,8 @@ int cmd_doctor(struct cli *cli, struct err *err)
 		r = doctor_outside_open(&d.outside, &d.config, err);
 	if (r == 0)
 		r = examine(&d, err);
+	if (d.outside.workspace != NULL)
+		purge_homes(&d);
 	if (r < 0)
 		return r;
 	doctor_judge(&d.report);

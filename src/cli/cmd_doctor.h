@@ -48,6 +48,7 @@ struct doctor_report {
 };
 
 /* cmd_doctor_host.c */
+#define FUSE_URING "/sys/module/fuse/parameters/enable_uring"
 struct doctor_host {
 	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
 	char toolchains[256]; /* of the user who asks; may be empty */
@@ -55,6 +56,7 @@ struct doctor_host {
 	int landlock_abi;
 	bool root;	      /* root runs the server */
 	bool fuse, fuse_shut; /* /dev/fuse is there; the server may not open it */
+	char fuse_uring[4]; /* may the kernel send requests by io_uring: "Y", "N"; "": it cannot */
 	bool seccomp, masked_proc;
 	/* -1 if the kernel does not have the setting */
 	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,

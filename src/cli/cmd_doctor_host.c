@@ -155,6 +155,7 @@ void doctor_host_read(struct doctor_host *h)
 	snprintf(h->machine, sizeof(h->machine), "%.31s", u.machine);
 	if (!first_line("/sys/kernel/security/lsm", h->lsms, sizeof(h->lsms)))
 		snprintf(h->lsms, sizeof(h->lsms), "unknown (securityfs is not mounted)");
+	first_line(FUSE_URING, h->fuse_uring, sizeof(h->fuse_uring));
 	read_controllers(h);
 	read_container(h);
 

@@ -187,6 +187,11 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 		 !h->fuse	? "no"
 		 : h->fuse_shut ? "yes, but this user may not open it"
 				: "yes");
+	buf_addf(out, "FUSE io_uring: %s\n",
+		 h->fuse_uring[0] == 'Y' ? "on"
+		 : h->fuse_uring[0] == 'N'
+			 ? "off; file servers are faster with it: echo Y > " FUSE_URING
+			 : "not in this kernel (Linux 6.14 and later)");
 	buf_addf(out, "Toolchains:    %s\n", h->toolchains[0] != '\0' ? h->toolchains : "none");
 	if (h->file_max > 0 && h->file_max < FILES_ENOUGH)
 		buf_addf(
@@ -291,6 +296,7 @@ static void host_json(const struct doctor_host *h, struct jw *w)
 	jw_kstr(w, "landlock_lacks", doctor_landlock_lacks(h->landlock_abi));
 	jw_kstr(w, "lsms", h->lsms);
 	jw_kbool(w, "fuse", h->fuse);
+	jw_kbool(w, "fuse_io_uring", h->fuse_uring[0] == 'Y');
 	jw_kstr(w, "toolchains", h->toolchains);
 	jw_kint(w, "max_user_namespaces", h->max_user_namespaces);
 	jw_kint(w, "unprivileged_userns_clone", h->unprivileged_userns_clone);

@@ -255,9 +255,9 @@ const struct config_row config_rows[] = {
 	 "Paths of the machine that sessions see and cannot change. A path that does not exist is left "
 	 "out. /etc is always a fixed list of files; a path below it adds to it.",
 	 "test_cfg_1_filesystem_read_only_passthrough_paths"},
-	{"filesystem.passthrough_paths", CONFIG_VIEW, AT(passthrough_paths), 0, 0, "", machine,
+	{"filesystem.passthrough_paths", CONFIG_VIEW, AT(passthrough_paths), 0, 1, "", machine,
 	 "Paths of the machine that sessions see and may write to as their user may, unwatched. Those "
-	 "of the system stay read-only.",
+	 "of the system stay read-only. /dev, /proc and /sys may be named and are the session's own.",
 	 "test_cfg_1_filesystem_passthrough_paths"},
 	{"filesystem.blocked_paths", CONFIG_VIEW, AT(blocked_paths), 0, 0, "", our_own,
 	 "Paths that exist when a session begins and that it cannot open: by this name, below /workspace, "

@@ -30,7 +30,7 @@ struct config_row {
 	const char *key; /* dotted; rows of a section stand together */
 	enum config_type type;
 	uint16_t offset;
-	int64_t min, max; /* PATH: length */
+	int64_t min, max; /* PATH: length; VIEW: max 1 if it may name the session's own */
 	/* Default as an override has it; {runtime}, {state} and {config} are the mode's places. */
 	const char *fallback;
 	const char *const *choices; /* NULL-ended */

@@ -239,6 +239,13 @@ static bool check_path_item(const struct config_row *row, const struct yaml *v, 
 	return check_path(&any, v, out, p);
 }
 
+/* What sessions have of their own, and never the machine's. */
+static bool is_sessions_own(const struct config_row *row, const char *path)
+{
+	return row->max == 1 && (strcmp(path, "/dev") == 0 || strcmp(path, "/proc") == 0 ||
+				 strcmp(path, "/sys") == 0);
+}
+
 static bool check_view_item(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			    struct config_problem *p)
 {
@@ -255,7 +262,7 @@ static bool check_view_item(const struct config_row *row, const struct yaml *v, 
 				     SHOWN, v->text);
 	}
 	for (const char *const *c = row->choices; *c != NULL; c++)
-		if (path_overlap(v->text, *c))
+		if (path_overlap(v->text, *c) && !is_sessions_own(row, v->text))
 			return wrong(p, v, "must keep apart from %s, is '%.*s'", *c, SHOWN,
 				     v->text);
 	return true;
@@ -343,7 +350,7 @@ static bool read_items(const struct config_row *row, const struct yaml *v, struc
 	for (size_t i = 0; i < v->n; i++)
 		if (pairs)
 			strv_env_set(at, v->item[i].key, v->item[i].value->text);
-		else
+		else if (row->type != CONFIG_VIEW || !is_sessions_own(row, v->item[i].value->text))
 			strv_add(at, v->item[i].value->text);
 	return true;
 }

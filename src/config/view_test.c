@@ -53,11 +53,29 @@ static void fil_6_only_plain_paths_apart_from_the_machine(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
 			cleanup_free char *text = mem_printf("%s=%s", keys[k], rows[i].path);
-			const bool good = k == 3 ? rows[i].blocked : rows[i].shown;
+			/* the session's own */
+			const bool own = k == 2 && (strcmp(rows[i].path, "/proc") == 0 ||
+						    strcmp(rows[i].path, "/sys") == 0 ||
+						    strcmp(rows[i].path, "/dev") == 0);
+			const bool good = k == 3 ? rows[i].blocked : rows[i].shown || own;
 
 			if (config_override(text, *state, NULL) != (good ? 0 : -E_BAD_REQUEST))
 				fail_msg("%s", text);
 		}
+}
+
+/* As the specification prints it. */
+static void fil_6_machine_directories_that_are_passed_are_the_sessions_own(void **state)
+{
+	static const char file[] =
+		"monitoring: {full_monitor: [/workspace], read_only_passthrough: "
+		"[/usr, /lib, /opt], passthrough: [/dev, /srv, /proc, /sys]}";
+	struct config *c = *state;
+
+	assert_int_equal(config_parse("c", file, sizeof(file) - 1, c, NULL, NULL), 0);
+	assert_int_equal(config_check(c, NULL), 0);
+	assert_int_equal(c->passthrough_paths.n, 1);
+	assert_string_equal(c->passthrough_paths.v[0], "/srv");
 }
 
 static void fil_6_a_default_gives_way_to_a_list_that_was_given(void **state)
@@ -160,6 +178,7 @@ int main(void)
 		KIT_TEST(fil_6_without_lists_the_system_is_seen),
 		KIT_TEST(fil_6_only_plain_paths_apart_from_the_machine),
 		KIT_TEST(fil_6_a_default_gives_way_to_a_list_that_was_given),
+		KIT_TEST(fil_6_machine_directories_that_are_passed_are_the_sessions_own),
 		KIT_TEST(fil_6_lists_have_other_names),
 		KIT_TEST(fil_6_a_path_is_in_one_list_only),
 		KIT_TEST(fil_6_lists_are_bounded),

@@ -81,8 +81,8 @@ static void count(struct parts *p, struct home_part *part, const struct stat *st
 		part->used = st->st_atim;
 }
 
-/* The working directory is the home: fts goes down by names. */
-static void measure(struct parts *p)
+/* The working directory is the home: fts goes down by names. whole: no directory is divided. */
+static void measure(struct parts *p, bool whole)
 {
 	char *const top[] = {(char[]){"."}, NULL};
 	FTS *fts = fts_open(top, FTS_PHYSICAL | FTS_XDEV, NULL);
@@ -101,7 +101,7 @@ static void measure(struct parts *p)
 			fts_set(fts, e, FTS_AGAIN);
 			continue;
 		}
-		if (level == 0 && e->fts_info == FTS_D && is_divided(e->fts_path + 2))
+		if (!whole && level == 0 && e->fts_info == FTS_D && is_divided(e->fts_path + 2))
 			continue;
 		if (level == 0 || e->fts_level <= level) {
 			add_part(p, e->fts_path);
@@ -151,7 +151,7 @@ static uint64_t trim(int home, uint64_t keep)
 	if (fchdir(home) < 0)
 		return 0;
 	remove_tree(home, GOING); /* the process before may have been ended */
-	measure(&p);
+	measure(&p, keep == 0);
 	left = p.bytes;
 	if (p.n > 0)
 		qsort(p.v, p.n, sizeof(*p.v), by_worth);

@@ -65,6 +65,7 @@ def test_sbx_5_doctor_tries_every_wall(server):
         proofs = [a for a in w["acts"] if a["inside"] == "refused" and a["outside"] == "done"]
         assert proofs or w["verdict"] != "ok", w
     assert left_over() == before
+    assert [c["workspace"] for c in server.get("/api/v1/caches").json["caches"] if "doctor" in c["workspace"]] == []
 
 
 def test_sbx_4_doctor_overruns_limits(new_server):

@@ -25,6 +25,7 @@ file_rules:
   - {name: mode, paths: ["${WORKSPACE}/mode/**"], operations: [chmod], decision: deny}
   - {name: unrun, paths: ["${WORKSPACE}/unrun/**"], operations: [execute], decision: deny}
   - {name: none, paths: ["${WORKSPACE}/none/**"], decision: deny}
+  - {name: raced, paths: ["${WORKSPACE}/raced/secret/**"], operations: [read, write], decision: deny}
   - {name: hidden, paths: ["**/hidden*", "**/.hidden/**"], decision: deny, hide: true}
 """
 PLACES = ("free", "kept", "mode", "unread", "unrun", "none", "hidden", "read_only", "blocked")
@@ -148,6 +149,38 @@ def test_fil_4_no_way_reads_what_may_not_be_read(stage):
     refused(results, "EACCES", "EACCES", "ENOENT", "EACCES")
     for place in places[1:]:
         assert stage.look(place) == before[place], place
+
+
+def test_fil_4_names_that_change_while_they_are_used(stage):
+    def make(place):
+        for name in ("secret", "open", "open2"):
+            (stage.workspace / place / name).mkdir(parents=True)
+            (stage.workspace / place / name / "f").write_text(f"text {name}".ljust(10))
+
+    make("raced")
+    make("unraced")
+    stage.give()
+    raced, unraced = json.loads(stage.session.out("python3 file_attacks.py race unraced raced"))[::-1]
+    assert any(text.startswith("text secret") for text in unraced)
+    assert raced and not any(text.startswith("text secret") for text in raced)
+    assert (stage.workspace / "raced/secret/f").read_text() == "text secret"
+    assert (stage.workspace / "raced/open/f").read_text().endswith("+")  # what is not denied was written
+
+
+def test_fil_4_a_descriptor_of_another_session_opens_nothing(stage):
+    """Sessions of one workspace share a home, and with it sockets. Within one session the descriptor is good."""
+    other = stage.server.session(workspace=str(stage.workspace), background="keep")
+    stage.session.script("rm -f ~/passed")
+    results = []
+    taken = stage.workspace / "taken"
+    for giver in (other, stage.session):
+        other.script("python3 file_attacks.py take > taken 2>&1 &")
+        giver.out("until test -S ~/passed; do sleep 0.01; done; python3 file_attacks.py give")
+        harness.wait_for(lambda: taken.read_text().endswith("}\n"), "the taker has ended")
+        results.append(json.loads(taken.read_text()))
+        (stage.workspace / "made").unlink(missing_ok=True)
+    assert results[0] == {"read": "done", "make": "done"}
+    assert results[1] == {"read": "EACCES", "make": "EACCES"}
 
 
 def test_fil_3_a_hidden_name_is_like_one_that_is_not_there(stage):

@@ -135,7 +135,8 @@ def test_cfg_1_sandbox_home_max_mb(new_server, uid):
 def test_sbx_4_caches_are_listed_and_purged(new_server, uid):
     server = new_server(uid)
     ws = server.workspace()
-    use(server, 'mkdir -p "$HOME/a/b"; head -c 3M /dev/zero > "$HOME/a/b/f"; chmod 0 "$HOME/a/b" "$HOME/a"', ws)
+    divided = "mkdir -p .cache/x .cargo/registry go/pkg/mod; echo x | tee .cache/x/f > go/pkg/mod/f"
+    use(server, f"cd; {divided}; mkdir -p a/b; head -c 3M /dev/zero > a/b/f; chmod 0 a/b a", ws)
     one = measured(server)
     assert (one["workspace"], one["agent_id"]) == (str(ws), "uid-0")
     r = server.cli("cache", "list")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in a session: tries every act of a table on the path BEGIN + ACT for each beginning, and prints what became of it.
 
-file_attacks.py change|read|names|run BEGIN…; REAL is the workspace's other path."""
+file_attacks.py change|read|names|run BEGIN…; REAL is the workspace's other path.
+file_attacks.py race DIRECTORY…: what was seen in each while names change."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -303,6 +305,60 @@ RUN = {
     ),
 }
 RUN = {name: executed(act) for name, act in RUN.items()}
+ROUNDS = 150
+
+
+def quietly(act, *args):
+    with contextlib.suppress(OSError):
+        return act(*args)
+
+
+def swap(own):
+    """Names change their meaning, by all ways, while race() uses them."""
+    for _ in range(ROUNDS):
+        for act, *args in (
+            (os.symlink, "secret", "swap"),
+            (os.unlink, "swap"),
+            (os.symlink, "open", "swap"),
+            (renameat2, "open", "open2", EXCHANGE),
+            (os.unlink, "swap"),
+            (renameat2, "secret", "open", EXCHANGE),
+            (renameat2, "secret", "open", EXCHANGE),
+            (renameat2, "secret/f", "open/f", EXCHANGE),
+            (renameat2, "secret/f", "open/f", EXCHANGE),
+            (os.link, "secret/f", "open/g"),
+            (os.unlink, "open/g"),
+            (os.rename, "secret", "moved"),
+            (os.rename, "moved", "secret"),
+            (os.rename, f"../{own}", "../parent"),
+            (os.rename, "../parent", f"../{own}"),
+        ):
+            quietly(act, *args)
+
+
+def race(directory):
+    """What was read and written through names that change: texts that were seen, and how often a write was done."""
+    os.chdir(f"/workspace/{directory}")
+    children = []
+    for _ in range(2):
+        children.append(os.fork())
+        if children[-1] == 0:
+            swap(directory)
+            os._exit(0)
+    seen, held = set(), os.open("secret", os.O_PATH)
+    while children:
+        children = [c for c in children if os.waitpid(c, os.WNOHANG)[0] == 0]
+        for path in ("swap/f", "open/f", "open2/f", "open/g", "moved/f", f"/proc/self/fd/{held}/f"):
+            for flags in (os.O_RDONLY, os.O_RDWR):
+                fd = quietly(os.open, path, flags)
+                if fd is not None:
+                    seen.add(os.read(fd, 100).decode())
+                    if flags:
+                        os.pwrite(fd, b"+", 10)
+                    os.close(fd)
+    return sorted(seen)
+
+
 TABLES = {"change": CHANGE, "read": READ, "names": NAMES, "run": RUN}
 
 
@@ -317,6 +373,35 @@ def attempt(act, path):
         return errno.errorcode[e.errno]
 
 
+PASSED = os.path.expanduser("~/passed")
+
+
+def take():
+    """Takes the directory that give() passes, and tries what it may do by it."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(PASSED)
+        s.listen()
+        directory = socket.recv_fds(s.accept()[0], 1, 1)[1][0]
+    os.unlink(PASSED)
+    return {
+        "read": attempt(lambda p: os.close(os.open(p, os.O_RDONLY, dir_fd=directory)), "source"),
+        "make": attempt(lambda p: os.close(os.open(p, os.O_CREAT | os.O_EXCL, dir_fd=directory)), "made"),
+    }
+
+
+def give():
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(PASSED)
+        socket.send_fds(s, [b"x"], [os.open("/workspace", os.O_RDONLY)])
+        s.recv(1)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] in ("take", "give"):
+        print(json.dumps(take() if sys.argv[1] == "take" else give()))
+        sys.exit()
+    if sys.argv[1] == "race":
+        print(json.dumps([race(directory) for directory in sys.argv[2:]]))
+        sys.exit()
     table = TABLES[sys.argv[1]]
     print(json.dumps({name: [attempt(act, begin + name) for begin in sys.argv[2:]] for name, act in table.items()}))
