@@ -201,12 +201,12 @@ static struct scratch_call *scratch_get(void)
 
 static struct file *file_of(struct task_struct *task, __s32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **all = BPF_CORE_READ(table, fd), *file = NULL;
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
 
-	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+	if (fd < 0 || (__u32)fd >= table->max_fds)
 		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), all + fd);
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
 	return file;
 }
 

@@ -20,6 +20,11 @@ struct ns_common {
 struct pid_namespace {
 	struct ns_common ns;
 	struct task_struct *child_reaper;
+	struct pid_namespace *parent;
+	unsigned int level;
+};
+struct nsproxy {
+	struct pid_namespace *pid_ns_for_children;
 };
 struct upid {
 	int nr;
@@ -46,6 +51,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
 	unsigned int ptrace;
 };
 struct super_block {
@@ -90,27 +96,31 @@ static __always_inline __u32 pid_at(struct pid *pid, __u32 level)
 }
 
 /* What `sessions` (SESSION_MAPS by exec_session_key) has of the session, which is looked for by the
- * PID namespaces of the process, from the outermost one inwards. NULL for a process outside of any
- * session, and for process 1 of one: that is agentsh-init. *level: of the session's namespace. */
+ * PID namespaces of the process; of several the outermost one counts. NULL for a process outside of
+ * any session, and for process 1 of one: that is agentsh-init. *level: of the session's namespace.
+ *
+ * The namespace for the children of a process is its own one, or below that. It is reached by
+ * pointers whose types the verifier knows, which costs less than copying each of them. */
 static __always_inline void *find_session(void *sessions, struct task_struct *task,
 					  struct exec_session_key *key, __u32 *level)
 {
-	struct pid *pid = task->thread_pid;
-	const __u32 last = pid->level;
+	struct pid_namespace *ns = task->nsproxy->pid_ns_for_children;
+	struct exec_session_key at;
+	void *found = NULL;
 
-	for (__u32 i = 1; i < PID_LEVELS && i <= last; i++) {
-		struct upid u;
+	for (__u32 i = 1; i < PID_LEVELS && ns->level > 0; i++) {
+		struct pid *init = ns->child_reaper->thread_pid;
 		void *session;
 
-		if (bpf_core_read(&u, sizeof(u), &pid->numbers[i]) != 0)
-			return NULL;
-		key->pid_namespace = BPF_CORE_READ(u.ns, ns.inum);
-		key->init = pid_at(BPF_CORE_READ(u.ns, child_reaper, thread_pid), i - 1);
-		session = bpf_map_lookup_elem(sessions, key);
-		if (session == NULL)
-			continue;
-		*level = i;
-		return u.nr != 1 ? session : NULL;
+		at.pid_namespace = ns->ns.inum;
+		at.init = pid_at(init, ns->level - 1);
+		session = bpf_map_lookup_elem(sessions, &at);
+		if (session != NULL) {
+			found = init != task->thread_pid ? session : NULL;
+			*key = at;
+			*level = ns->level;
+		}
+		ns = ns->parent;
 	}
-	return NULL;
+	return found;
 }

@@ -156,20 +156,45 @@ static int open_own(const json_t *list, int *out, struct err *err)
 	return 0;
 }
 
-static int restore_own(const json_t *list, uint64_t id, struct err *err)
+struct trash_change {
+	int (*run)(struct cli *cli, struct trash_change *c, const json_t *list, uint64_t id,
+		   struct err *err);
+	const char *done; /* "restored" */
+	struct buf lines, ids;
+	/* the trash that was opened last, and the list that it belongs to */
+	const json_t *list;
+	int dir;
+	struct trash_list own;
+};
+
+static int open_trash(struct trash_change *c, const json_t *list, struct err *err)
 {
-	cleanup_trash_list struct trash_list own = {0};
-	cleanup_fd int dir = -1, root = -1;
+	cleanup_fd int dir = -1;
+	int r = list == c->list ? 0 : open_own(list, &dir, err);
+
+	if (r < 0 || list == c->list)
+		return r;
+	trash_list_done(&c->own);
+	r = trash_load(dir, 0, &c->own, err);
+	if (r < 0)
+		return r;
+	mem_cleanup_fd(&c->dir);
+	c->dir = take_fd(dir);
+	c->list = list;
+	return 0;
+}
+
+static int restore_own(struct trash_change *c, const json_t *list, uint64_t id, struct err *err)
+{
+	cleanup_fd int root = -1;
 	cleanup_free char *workspace = NULL;
 	const struct trash_entry *e = NULL;
 	const char *below;
-	int r = open_own(list, &dir, err);
+	int r = open_trash(c, list, err);
 
-	if (r == 0)
-		r = trash_load(dir, id, &own, err);
 	if (r < 0)
 		return r;
-	e = trash_find(&own, id);
+	e = trash_find(&c->own, id);
 	below = e != NULL ? trash_entry_below(e) : NULL;
 	if (below == NULL)
 		return err_set(err, E_NOT_FOUND, NULL, "no entry %" PRIu64 " in the trash", id);
@@ -179,12 +204,13 @@ static int restore_own(const json_t *list, uint64_t id, struct err *err)
 	if (root == -1)
 		return err_errno(err, E_NOT_FOUND, workspace, "cannot open the workspace %s",
 				 workspace);
-	return trash_put_back(dir, e, &(struct trash_target){.root = root}, err);
+	return trash_put_back(c->dir, e, &(struct trash_target){.root = root}, err);
 }
 
 /* ---- restore and purge ---- */
 
-static int restore(struct cli *cli, const json_t *list, uint64_t id, struct err *err)
+static int restore(struct cli *cli, struct trash_change *c, const json_t *list, uint64_t id,
+		   struct err *err)
 {
 	cleanup_free char *rest = mem_printf("/trash/%" PRIu64 "/restore", id);
 	cleanup_free char *path = NULL;
@@ -197,29 +223,24 @@ static int restore(struct cli *cli, const json_t *list, uint64_t id, struct err 
 		return r;
 	*err = (struct err){0};
 	buf_clear(&cli->refusal);
-	return restore_own(list, id, err);
+	return restore_own(c, list, id, err);
 }
 
-static int purge(struct cli *cli, const json_t *list, uint64_t id, struct err *err)
+static int purge(struct cli *cli, struct trash_change *c, const json_t *list, uint64_t id,
+		 struct err *err)
 {
 	cleanup_fd int dir = -1;
 	const int r = open_own(list, &dir, err);
 
-	(void)cli;
+	(void)cli, (void)c;
 	return r < 0 ? r : trash_purge(dir, id, err);
 }
-
-struct trash_change {
-	int (*run)(struct cli *cli, const json_t *list, uint64_t id, struct err *err);
-	const char *done; /* "restored" */
-	struct buf lines, ids;
-};
 
 static int change_one(struct cli *cli, struct trash_change *c, const json_t *list,
 		      const json_t *entry, struct err *err)
 {
 	const char *id = cli_string(entry, "id");
-	const int r = c->run(cli, list, strtoull(id, NULL, 10), err);
+	const int r = c->run(cli, c, list, strtoull(id, NULL, 10), err);
 
 	if (r < 0)
 		return r;
@@ -273,15 +294,19 @@ static int change_entries(struct cli *cli, struct trash_change *c, struct err *e
 	}
 	buf_done(&c->lines);
 	buf_done(&c->ids);
+	trash_list_done(&c->own);
+	mem_cleanup_fd(&c->dir);
 	return r;
 }
 
 int cmd_trash_restore(struct cli *cli, struct err *err)
 {
-	return change_entries(cli, &(struct trash_change){.run = restore, .done = "restored"}, err);
+	return change_entries(
+		cli, &(struct trash_change){.run = restore, .dir = -1, .done = "restored"}, err);
 }
 
 int cmd_trash_purge(struct cli *cli, struct err *err)
 {
-	return change_entries(cli, &(struct trash_change){.run = purge, .done = "purged"}, err);
+	return change_entries(
+		cli, &(struct trash_change){.run = purge, .dir = -1, .done = "purged"}, err);
 }

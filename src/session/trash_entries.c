@@ -136,15 +136,11 @@ void session_restores_fail(struct session *s)
 static int ask(struct session *s, uint64_t entry, uint32_t *req, struct err *err)
 {
 	const struct trash_restore m = {.entry = entry};
-	cleanup_trash_list struct trash_list list;
 	const struct restore_waiter *w;
 	unsigned n = 0;
-	int r = load(s, &list, err);
+	int r = 0;
 
-	if (r == 0 && trash_find(&list, entry) == NULL)
-		r = err_set(err, E_NOT_FOUND, NULL, "no entry %" PRIu64 " in the trash of '%s'",
-			    entry, s->id);
-	if (r == 0 && (session_ended(s) || session_is_over(s)))
+	if (session_ended(s) || session_is_over(s))
 		r = err_set(err, E_SESSION_STOPPED, s->id,
 			    "session '%s' has ended: the owner of the workspace restores by "
 			    "agentsh trash restore --session %s %" PRIu64,

@@ -28,6 +28,7 @@
 
 struct trash_room {
 	uint64_t id, bytes;
+	off_t record; /* where it begins in the index */
 };
 struct trash {
 	int dir;	    /* borrowed */
@@ -172,7 +173,7 @@ static int stat_object(const struct object *o, struct stat *st)
 
 static int end_entry(int dir, uint64_t id)
 {
-	return trash_append(dir, &(struct trash_entry){.id = id, .gone = 1});
+	return trash_append(dir, &(struct trash_entry){.id = id, .gone = 1}, NULL);
 }
 
 /* ---- taking ---- */
@@ -213,16 +214,25 @@ void trash_limit(struct trash *t, uint64_t max_bytes, int64_t max_age_us)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* With the lock. */
+static struct trash_room *find_room(const struct trash *t, uint64_t id)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->kept[i].id == id)
+			return &t->kept[i];
+	return NULL;
+}
+
 /* With the lock; frees the room of an entry that has ended. */
 static void forget(struct trash *t, uint64_t id)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->kept[i].id == id) {
-			t->bytes -= t->kept[i].bytes;
-			memmove(&t->kept[i], &t->kept[i + 1], (t->n - i - 1) * sizeof(*t->kept));
-			t->n--;
-			return;
-		}
+	struct trash_room *room = find_room(t, id);
+
+	if (room != NULL) {
+		t->bytes -= room->bytes;
+		t->n--;
+		memmove(room, room + 1, (size_t)(&t->kept[t->n] - room) * sizeof(*room));
+	}
 }
 
 static void drop(struct trash *t, uint64_t id)
@@ -255,10 +265,24 @@ static uint64_t reserve(struct trash *t, uint64_t bytes)
 		t->last_id = id;
 		t->bytes += bytes;
 		t->kept = mem_grow(t->kept, t->n, sizeof(*t->kept));
-		t->kept[t->n++] = (struct trash_room){id, bytes};
+		t->kept[t->n++] = (struct trash_room){.id = id, .bytes = bytes};
 	}
 	pthread_mutex_unlock(&t->lock);
 	return id;
+}
+
+static int add_record(struct trash *t, const struct trash_entry *e)
+{
+	struct trash_room *room;
+	off_t at = 0;
+	const int r = trash_append(t->dir, e, &at);
+
+	pthread_mutex_lock(&t->lock);
+	room = find_room(t, e->id);
+	if (room != NULL)
+		room->record = at;
+	pthread_mutex_unlock(&t->lock);
+	return r;
 }
 
 /* The record is written before the object moves: what has a record and is still in the tree cannot
@@ -266,7 +290,7 @@ static uint64_t reserve(struct trash *t, uint64_t bytes)
 static int rename_in(struct trash *t, const struct object *from, const struct object *to,
 		     const struct trash_entry *e)
 {
-	int r = trash_append(t->dir, e);
+	int r = add_record(t, e);
 
 	if (r == 0 && renameat2(from->dir, from->name, to->dir, to->name, RENAME_NOREPLACE) < 0) {
 		r = errno == EXDEV || errno == EINVAL ? -ESTALE : -errno;
@@ -287,7 +311,7 @@ static int copy_in(struct trash *t, const struct object *from, const struct obje
 
 	if (r < 0)
 		return r;
-	r = trash_append(t->dir, e);
+	r = add_record(t, e);
 	if (r == 0) {
 		r = stat_object(from, &now);
 		if (r == 0 && !same_state(st, &now))
@@ -479,11 +503,19 @@ int trash_restore(struct trash *t, uint64_t id, const struct trash_target *to, c
 		  struct err *err)
 {
 	cleanup_trash_list struct trash_list list = {0};
-	const struct trash_entry *e;
-	int r;
+	const struct trash_entry *e = NULL;
+	const struct trash_room *room;
+	off_t at = 0;
+	int r = 0;
 
 	trash_expire(t);
-	r = trash_load(t->dir, id, &list, err);
+	pthread_mutex_lock(&t->lock);
+	room = find_room(t, id);
+	if (room != NULL)
+		at = room->record;
+	pthread_mutex_unlock(&t->lock);
+	if (room != NULL)
+		r = trash_load_at(t->dir, at, &list, err);
 	if (r < 0)
 		return r;
 	e = trash_find(&list, id);

@@ -27,6 +27,7 @@ static const struct field rows[] = {
 	ROW(FIELD_STR, real_path, PATH_MAX),
 	ROW(FIELD_STR, command_id, ID_MAX),
 };
+#define RECORD_MAX (2 * PATH_MAX + 1024)
 static const struct fields entry_fields = {"trash entry", sizeof(struct trash_entry), rows,
 					   ARRAY_LEN(rows)};
 
@@ -79,7 +80,7 @@ const char *trash_entry_below(const struct trash_entry *e)
 
 /* ---- writing ---- */
 
-int trash_append(int dir, const struct trash_entry *e)
+int trash_append(int dir, const struct trash_entry *e, off_t *at)
 {
 	cleanup_buf struct buf record = {0};
 	cleanup_fd int fd =
@@ -105,6 +106,8 @@ int trash_append(int dir, const struct trash_entry *e)
 		if (ftruncate(fd, st.st_size) < 0)
 			return -EIO;
 	}
+	if (at != NULL)
+		*at = st.st_size;
 	return r;
 }
 
@@ -174,14 +177,18 @@ int trash_parse(const void *bytes, size_t left, uint64_t since, struct trash_lis
 	return 0;
 }
 
-int trash_load(int dir, uint64_t since, struct trash_list *out, struct err *err)
+/* at < 0: the whole index. */
+static int load(int dir, off_t at, uint64_t since, struct trash_list *out, struct err *err)
 {
 	cleanup_fd int fd =
 		openat(dir, TRASH_INDEX, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	cleanup_buf struct buf text = {0};
 	cleanup_trash_list struct trash_list list = {0};
+	char record[RECORD_MAX];
+	ssize_t n = 0;
 	struct stat st;
-	int r;
+	uint32_t len;
+	int r = 0;
 
 	*out = (struct trash_list){0};
 	if (fd == -1 && errno == ENOENT)
@@ -190,7 +197,13 @@ int trash_load(int dir, uint64_t since, struct trash_list *out, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, TRASH_INDEX, "cannot read the trash");
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, E_BAD_REQUEST, TRASH_INDEX, "not the index of a trash");
-	r = fdio_load(fd, TRASH_INDEX_MAX, &text, err);
+	if (at < 0) {
+		r = fdio_load(fd, TRASH_INDEX_MAX, &text, err);
+	} else if ((n = pread(fd, record, sizeof(record), at)) > (ssize_t)sizeof(len)) {
+		memcpy(&len, record, sizeof(len));
+		buf_add(&text, record,
+			len < (size_t)n - sizeof(len) ? sizeof(len) + len : (size_t)n);
+	}
 	if (r == 0)
 		r = trash_parse(text.data, text.len, since, &list, err);
 	if (r < 0)
@@ -198,4 +211,14 @@ int trash_load(int dir, uint64_t since, struct trash_list *out, struct err *err)
 	*out = list;
 	list = (struct trash_list){0};
 	return 0;
+}
+
+int trash_load(int dir, uint64_t since, struct trash_list *out, struct err *err)
+{
+	return load(dir, -1, since, out, err);
+}
+
+int trash_load_at(int dir, off_t at, struct trash_list *out, struct err *err)
+{
+	return load(dir, at, 0, out, err);
 }

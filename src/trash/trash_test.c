@@ -334,7 +334,7 @@ static size_t parsed(const struct rig *g, const struct trash_entry *e)
 {
 	cleanup_trash_list struct trash_list list;
 
-	assert_int_equal(trash_append(g->dir, e), 0);
+	assert_int_equal(trash_append(g->dir, e, NULL), 0);
 	assert_int_equal(trash_load(g->dir, 0, &list, NULL), 0);
 	return list.n;
 }
@@ -390,7 +390,7 @@ static void sbx_6_the_index_is_a_plain_file(void **state)
 	assert_int_equal(trash_load(g.dir, 0, &list, &err), 0);
 	assert_int_equal(symlinkat("/etc/passwd", g.dir, TRASH_INDEX), 0);
 	assert_int_equal(trash_load(g.dir, 0, &list, &err), -E_UNAVAILABLE);
-	assert_int_equal(trash_append(g.dir, ENTRY(1, "/workspace/a", "/home/p/a")), -ELOOP);
+	assert_int_equal(trash_append(g.dir, ENTRY(1, "/workspace/a", "/home/p/a"), NULL), -ELOOP);
 	assert_int_equal(unlinkat(g.dir, TRASH_INDEX, 0), 0);
 	assert_int_equal(mkfifoat(g.dir, TRASH_INDEX, 0600), 0);
 	assert_int_equal(trash_load(g.dir, 0, &list, &err), -E_BAD_REQUEST);
