@@ -17,8 +17,9 @@
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 
-#define TURN 256    /* records between two looks at other descriptors */
+#define TURN 2048   /* records between two looks at other descriptors */
 #define DRAIN 8192  /* more than the ring holds */
+#define GATHER_MS 1 /* so long calls are gathered: a wake-up costs more than a record */
 #define AGAIN_MS 50 /* while the ring of events is full */
 #define LINKS_MAX 40
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
@@ -27,7 +28,7 @@ struct recorded_calls {
 	struct recorded_calls_setup setup;
 	struct call_ring *ring;
 	struct file_view view;
-	struct watch *readable, *again;
+	struct watch *readable, *turn;
 	uint64_t dropped; /* calls that were reported as lost */
 	bool closing;	  /* the warden does not answer any more */
 };
@@ -62,6 +63,8 @@ static struct call_kind kind_of(const struct file_call *call)
 
 	if (call->operation == FILE_OPEN && call->flags & O_DIRECTORY)
 		return (struct call_kind){OP_FILE_list, EVENT_dir_list, false};
+	if (call->operation == FILE_OPEN && call->created)
+		return (struct call_kind){OP_FILE_create, EVENT_file_create, false};
 	if (call->operation == FILE_OPEN)
 		kind.link_self = call->flags & O_NOFOLLOW ||
 				 (call->flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
@@ -187,10 +190,11 @@ static bool leads_out(const struct recorded_calls *c, char **path, bool last)
 
 /* ---- what it was refused by ---- */
 
-static bool listed(const struct strv *list, const char *path)
+static bool listed(const struct strv *list, const struct recorded_call *r)
 {
 	for (size_t i = 0; i < list->n; i++)
-		if (path_within(path, list->v[i]))
+		if (path_within(r->path, list->v[i]) ||
+		    (r->to != NULL && path_within(r->to, list->v[i])))
 			return true;
 	return false;
 }
@@ -249,19 +253,20 @@ static struct verdict refused_by(const char *rule, const char *why)
 static void judge(const struct recorded_calls *c, const struct recorded_call *r, struct verdict *v)
 {
 	const struct sandbox_plan *plan = c->setup.plan;
+	static const char blocked[] = "filesystem.blocked_paths", shown[] = "this path is blocked",
+			  read_only[] = "filesystem.read_only_passthrough_paths",
+			  fixed[] = "this path is read-only";
 	const struct {
 		const struct strv *list;
 		bool applies;
 		const char *rule, *why;
-	} rows[] = {
-		{&plan->blocked_paths, true, "filesystem.blocked_paths", "this path is blocked"},
-		{&plan->read_only_paths, changes(r->call), "filesystem.read_only_passthrough_paths",
-		 "this path is read-only"},
-	};
+	} rows[] = {{&plan->blocked_paths, true, blocked, shown},
+		    {&plan->blocked_inside, true, blocked, shown},
+		    {&plan->read_only_paths, changes(r->call), read_only, fixed},
+		    {&plan->shut_inside, changes(r->call), read_only, fixed}};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (rows[i].applies && (listed(rows[i].list, r->path) ||
-					(r->to != NULL && listed(rows[i].list, r->to)))) {
+		if (rows[i].applies && listed(rows[i].list, r)) {
 			*v = refused_by(rows[i].rule, rows[i].why);
 			return;
 		}
@@ -271,33 +276,76 @@ static void judge(const struct recorded_calls *c, const struct recorded_call *r,
 
 /* ---- events ---- */
 
-static void settle(struct recorded_calls *c, const struct recorded_call *r)
+/* What a call that was not refused is by the policy, which could not stop it. */
+static void decide(const struct recorded_calls *c, struct gate_case *k)
 {
-	const struct call_kind kind = kind_of(r->call);
+	const struct gate *gate = c->setup.p->gate;
+	struct file_rules rules;
+
+	policy_decide_file(gate_policy(gate), k->op->file.path, false, &rules);
+	gate_ask_file(c->setup.p->gate, k, &rules);
+	k->verdict.effective = DECISION_allow;
+}
+
+static void record(struct recorded_calls *c, const struct recorded_call *r, struct gate_case *k,
+		   struct gate_report *report)
+{
 	const int64_t slept = clock_boot_us(&clock_system) - clock_mono_us(&clock_system);
-	const struct op op = {.class = OP_FILE, .file = {kind.op, r->path}};
-	struct gate_case k = {.op = &op, .actor = {.pid = (pid_t)r->call->pid}};
 	const struct actor_query q = {.id = (pid_t)r->call->pid,
 				      .leader = (pid_t)r->call->top,
 				      .asked_us = (int64_t)(r->call->time / 1000) - slept};
-	char flags[OPEN_FLAGS_MAX];
-	struct gate_report report = {.outcome = GATE_REFUSED,
-				     .type = kind.type,
-				     .to = r->to,
-				     .error = -r->call->result,
-				     .argument = true};
 
-	judge(c, r, &k.verdict);
+	k->actor.pid = q.id;
+	if (!fs_actors_led(c->setup.actors, &q, &k->actor) && !c->closing) {
+		fs_actors_ask(c->setup.actors, &q, k, report);
+		return;
+	}
+	gate_settle(c->setup.p->gate, k, report);
+	fs_session_recorded(c->setup.session, k, report);
+}
+
+static bool is_refused(const struct file_call *call)
+{
+	return call->result == -EROFS || call->result == -EACCES || call->result == -EPERM;
+}
+
+static void settle(struct recorded_calls *c, const struct recorded_call *r)
+{
+	const struct call_kind kind = kind_of(r->call);
+	const struct op op = {.class = OP_FILE, .file = {kind.op, r->path}};
+	struct gate_case k = {.op = &op};
+	char flags[OPEN_FLAGS_MAX];
+	cleanup_free char *real = c->setup.real != NULL
+					  ? path_swap(r->path, WORKSPACE_CANONICAL, c->setup.real)
+					  : NULL;
+	struct gate_report report = {.outcome = is_refused(r->call)   ? GATE_REFUSED
+						: r->call->result < 0 ? GATE_FAILED
+								      : GATE_DONE,
+				     .type = kind.type,
+				     .real_path = real,
+				     .to = r->to,
+				     .error = r->call->result < 0 ? -r->call->result : 0,
+				     .argument = r->call->path_source == FILE_PATH_ARGUMENT};
+
+	if (report.outcome == GATE_REFUSED)
+		judge(c, r, &k.verdict);
+	else
+		decide(c, &k);
 	if (r->call->operation == FILE_OPEN) {
 		open_flags_format((int)r->call->flags, flags);
 		report.flags = flags;
 	}
-	if (!fs_actors_led(c->setup.actors, &q, &k.actor) && !c->closing) {
-		fs_actors_ask(c->setup.actors, &q, &k, &report);
-		return;
-	}
-	gate_settle(c->setup.p->gate, &k, &report);
-	fs_session_recorded(c->setup.session, &k, &report);
+	record(c, r, &k, &report);
+}
+
+/* The name by which rules and events know the path. */
+static void make_canonical(const struct recorded_calls *c, char **path)
+{
+	const struct file_place *p =
+		*path != NULL && **path == '/' ? file_view_find(&c->view, *path) : NULL;
+
+	if (p != NULL && p->canonical != NULL)
+		mem_replace(path, path_swap(*path, p->path, p->canonical));
 }
 
 static void on_record(const void *record, size_t len, void *arg)
@@ -307,8 +355,13 @@ static void on_record(const void *record, size_t len, void *arg)
 
 	if (!read_call(record, len, &r))
 		return;
-	if (leads_out(c, &r.path, !kind_of(r.call).link_self))
-		settle(c, &r);
+	if (leads_out(c, &r.path, !kind_of(r.call).link_self)) {
+		make_canonical(c, &r.path);
+		if (r.call->operation != FILE_SYMLINK)
+			make_canonical(c, &r.to);
+		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r))
+			settle(c, &r);
+	}
 	free(r.path);
 	free(r.to);
 }
@@ -335,17 +388,18 @@ static void on_readable(void *arg)
 {
 	struct recorded_calls *c = arg;
 
-	if (read_some(c, TURN))
-		return;
 	watch_stop(c->readable);
-	watch_after(c->again, AGAIN_MS);
+	watch_after(c->turn, GATHER_MS);
 }
 
-static void on_again(void *arg)
+static void on_turn(void *arg)
 {
 	struct recorded_calls *c = arg;
 
-	watch_start(c->readable);
+	if (read_some(c, TURN))
+		watch_start(c->readable);
+	else
+		watch_after(c->turn, AGAIN_MS);
 }
 
 void recorded_calls_drain(struct recorded_calls *c)
@@ -368,9 +422,13 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 		return r;
 	}
 	c->readable = watch_readable(s->p->loop, s->ring, on_readable, c);
-	c->again = watch_timer(s->p->loop, on_again, c);
+	c->turn = watch_timer(s->p->loop, on_turn, c);
 	watch_start(c->readable);
-	__atomic_store_n(&s->record->record, FILE_WANT_REFUSED, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->record->record,
+			 s->plan->recorded_paths.n > 0
+				 ? FILE_WANT_DONE | FILE_WANT_REFUSED | FILE_WANT_FAILED
+				 : FILE_WANT_REFUSED,
+			 __ATOMIC_RELEASE);
 	*out = c;
 	return 0;
 }
@@ -383,7 +441,7 @@ void recorded_calls_free(struct recorded_calls *c)
 	if (c->ring != NULL)
 		read_some(c, DRAIN);
 	watch_free(c->readable);
-	watch_free(c->again);
+	watch_free(c->turn);
 	call_ring_free(c->ring);
 	file_view_done(&c->view);
 	free(c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fs/recorded_calls.h - events of path calls that the kernel's program has recorded
- * (bpf/file_layout.h): what it refuses outside of the trees that this process serves.
+ * (bpf/file_layout.h): what the kernel refuses outside of the trees that this process serves, and
+ * all that is done below recorded paths.
  *
  * Everything runs on the loop. */
 #pragma once
@@ -16,8 +17,9 @@ struct recorded_calls_setup {
 	struct fs_session *session;
 	struct fs_actors *actors;
 	const struct sandbox_plan *plan;
-	int tree; /* the backing directory of the workspace */
-	int ring; /* the map */
+	int tree;	  /* the directory of the workspace, on its file system */
+	const char *real; /* its path on the host */
+	int ring;	  /* the map */
 	struct file_record *record;
 };
 /* From now on calls are recorded. */
