@@ -210,7 +210,8 @@ static int open_calls(struct file_server *s, struct err *err)
 						   .tree = s->fd[PART_TREE],
 						   .real = s->assignment.real,
 						   .ring = s->files[FILES_RING],
-						   .record = byte_slots_record(s->slots)};
+						   .slots = byte_slots_all(s->slots),
+						   .record = &byte_slots_all(s->slots)[0].record};
 
 	return recorded_calls_new(&setup, &s->calls, err);
 }

@@ -9,6 +9,7 @@
 #include "sandbox/sandbox.h"
 
 struct file_record;
+struct file_slot;
 struct recorded_calls;
 
 /* Everything is borrowed until recorded_calls_free. */
@@ -20,7 +21,8 @@ struct recorded_calls_setup {
 	int tree;	  /* the directory of the workspace, on its file system */
 	const char *real; /* its path on the host */
 	int ring;	  /* the map */
-	struct file_record *record;
+	struct file_slot *slots;
+	struct file_record *record; /* in the first of them */
 };
 /* From now on calls are recorded. */
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
