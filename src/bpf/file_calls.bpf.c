@@ -13,6 +13,7 @@
 
 #define AT_FDCWD (-100)
 #define AT_REMOVEDIR 0x200
+#define AT_SYMLINK_NOFOLLOW 0x100
 #define O_WRONLY 01 /* these three are the same on all architectures that agentsh runs on */
 #define O_CREAT 0100
 #define O_TRUNC 01000
@@ -139,6 +140,8 @@ static const struct call_row calls[CALLS] = {
 	[__NR_removexattrat] = PATH(FILE_XATTR, 1, 2),
 	[__NR_removexattr] = PATH(FILE_XATTR, 0, 1),
 	[__NR_lremovexattr] = PATH(FILE_XATTR, 0, 1),
+	[__NR_newfstatat] = PATH(FILE_STAT, 1, 2, .flags = 4),
+	[__NR_statx] = PATH(FILE_STAT, 1, 2, .flags = 3),
 #ifdef __NR_open /* newer architectures have only the calls above */
 	[__NR_open] = PATH(FILE_OPEN, 0, 1, .flags = 2),
 	[__NR_creat] = PATH(FILE_OPEN, 0, 1, .fixed = O_CREAT | O_WRONLY | O_TRUNC),
@@ -155,6 +158,8 @@ static const struct call_row calls[CALLS] = {
 	[__NR_lchown] = PATH(FILE_CHOWN, 0, 1),
 	[__NR_utime] = PATH(FILE_UTIMES, 0, 1),
 	[__NR_utimes] = PATH(FILE_UTIMES, 0, 1),
+	[__NR_stat] = PATH(FILE_STAT, 0, 1),
+	[__NR_lstat] = PATH(FILE_STAT, 0, 1, .fixed = AT_SYMLINK_NOFOLLOW),
 	[__NR_futimesat] = PATH(FILE_UTIMES, 1, 2),
 #endif
 };
@@ -475,7 +480,9 @@ static void record_call(struct task_struct *task, const struct session_of *sessi
 	__u64 flags;
 	__u32 used;
 
-	if ((record->record & want) == 0 || s == NULL)
+	if ((record->record & want) == 0 || s == NULL ||
+	    (row->operation == FILE_STAT &&
+	     (want == FILE_WANT_DONE || (record->record & FILE_WANT_STAT) == 0)))
 		return;
 	ring = bpf_map_lookup_elem(&rings, &session->key);
 	if (ring == NULL)

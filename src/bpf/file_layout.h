@@ -62,6 +62,7 @@ enum file_wanted {
 	FILE_WANT_DONE = 1,    /* successful calls */
 	FILE_WANT_REFUSED = 2, /* EACCES, EPERM, EROFS */
 	FILE_WANT_FAILED = 4,  /* any other error */
+	FILE_WANT_STAT = 8,    /* these results of FILE_STAT, too; its successful calls never are */
 };
 struct file_bytes {
 	__u64 read, written;
@@ -91,6 +92,7 @@ enum file_operation {
 	FILE_TRUNCATE,
 	FILE_UTIMES,
 	FILE_XATTR,
+	FILE_STAT,
 };
 
 enum file_path_source { FILE_PATH_RESOLVED = 1, FILE_PATH_ARGUMENT };

@@ -302,7 +302,7 @@ static bool settle(struct process_self *p, const struct process_settle *command)
 	recorded_calls_drain(s->calls);
 	if (s->trash != NULL)
 		trash_expire(s->trash);
-	fs_session_settle(s->session, s->fs, command->command_id);
+	fs_session_settle(s->session, s->fs, s->calls, command->command_id);
 	return true;
 }
 

@@ -2,6 +2,7 @@
 #include "fs/fs_session.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fs/recorded_calls.h"
 #include "gate/tally.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -25,7 +26,9 @@ struct fs_session {
 	/* the loop's */
 	STAILQ_HEAD(, ending) endings;
 	struct watch *ends;
-	struct fs *fs; /* of the endings */
+	/* of the endings; one of them may be NULL */
+	struct fs *fs;
+	const struct recorded_calls *calls;
 };
 
 void fs_session_late(struct fs_session *s)
@@ -77,6 +80,8 @@ static void tell_settled(struct fs_session *s, const struct ending *e)
 	m.failed_errno = (uint32_t)tally_forget(s->tally, e->command_id, &m.failed_path);
 	if (m.failed_errno == ENOENT && s->fs != NULL)
 		fs_similar(s->fs, m.failed_path, &m.similar);
+	else if (m.failed_errno == ENOENT)
+		recorded_calls_similar(s->calls, m.failed_path, &m.similar);
 	process_tell_settled(s->p, &m);
 	free(m.failed_path);
 	strv_done(&m.similar);
@@ -120,12 +125,14 @@ static void tell_limits(struct fs_session *s)
 	}
 }
 
-void fs_session_settle(struct fs_session *s, struct fs *fs, const char *command_id)
+void fs_session_settle(struct fs_session *s, struct fs *fs, const struct recorded_calls *calls,
+		       const char *command_id)
 {
 	struct ending *e = mem_new(struct ending);
 
 	tell_limits(s);
 	s->fs = fs;
+	s->calls = calls;
 	e->until_us = clock_mono_us(&clock_system) + SETTLE_MS * 1000;
 	snprintf(e->command_id, sizeof(e->command_id), "%s", command_id);
 	STAILQ_INSERT_TAIL(&s->endings, e, next);

@@ -6,6 +6,7 @@
 #include "process/process_self.h"
 
 struct fs_session;
+struct recorded_calls;
 
 /* On the loop, before the worker threads start. */
 struct fs_session *fs_session_new(struct process_self *p);
@@ -26,5 +27,6 @@ void fs_session_news(struct fs_session *s);
 
 /* Functions of struct process_program, on the loop. */
 void fs_session_woken(struct fs_session *s);
-void fs_session_settle(struct fs_session *s, struct fs *fs, const char *command_id);
+void fs_session_settle(struct fs_session *s, struct fs *fs, const struct recorded_calls *calls,
+		       const char *command_id);
 void fs_session_settings(struct fs_session *s, const struct process_settings *settings);

@@ -44,7 +44,8 @@ static bool listed(const struct strv *list, const struct recorded_call *r)
 
 static bool changes(const struct file_call *call)
 {
-	return call->operation != FILE_OPEN || call->flags & (O_ACCMODE | O_CREAT | O_TRUNC);
+	return call->operation == FILE_OPEN ? call->flags & (O_ACCMODE | O_CREAT | O_TRUNC)
+					    : call->operation != FILE_STAT;
 }
 
 /* What an open needs of the policy, as bits FILE_OP(). */
@@ -291,6 +292,32 @@ static void choose_root(const struct recorded_calls_setup *s)
 		}
 }
 
+/* What blocked paths hide from the session lies open here. */
+static bool may_know(void *arg, const char *path, enum op_file op)
+{
+	const struct recorded_calls *c = arg;
+	const struct recorded_call here = {.path = (char *)(uintptr_t)path};
+	const struct policy *policy = gate_policy(c->setup.p->gate);
+	struct file_rules rules;
+	struct verdict v;
+
+	if (listed(&c->setup.plan->blocked_paths, &here) ||
+	    listed(&c->setup.plan->blocked_inside, &here) ||
+	    listed(&c->setup.plan->kept_out, &here))
+		return false;
+	policy_decide_file(policy, path, false, &rules);
+	policy_file_verdict(policy, &rules, op, false, &v);
+	return verdict_allows(&v);
+}
+
+void recorded_calls_similar(const struct recorded_calls *c, const char *path, struct strv *out)
+{
+	const struct similar_ask ask = {c->setup.tree, WORKSPACE_CANONICAL, may_know,
+					(void *)(uintptr_t)c};
+
+	similar_files(&ask, path, out);
+}
+
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
 		       struct err *err)
 {
@@ -314,9 +341,9 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 		s->record->count_opened = 1;
 	}
 	__atomic_store_n(&s->record->record,
-			 s->plan->recorded_paths.n > 0
-				 ? FILE_WANT_DONE | FILE_WANT_REFUSED | FILE_WANT_FAILED
-				 : FILE_WANT_REFUSED,
+			 s->plan->recorded_paths.n > 0 ? FILE_WANT_DONE | FILE_WANT_REFUSED |
+								 FILE_WANT_FAILED | FILE_WANT_STAT
+						       : FILE_WANT_REFUSED,
 			 __ATOMIC_RELEASE);
 	*out = c;
 	return 0;

@@ -30,3 +30,5 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
 /* A command has ended: writes the events of all that was recorded by now. NULL is fine. */
 void recorded_calls_drain(struct recorded_calls *c);
+/* fs_similar for a session without FUSE. */
+void recorded_calls_similar(const struct recorded_calls *c, const char *path, struct strv *out);

@@ -27,6 +27,7 @@ static const struct call_kind kinds[] = {
 	[FILE_TRUNCATE] = {OP_FILE_truncate, EVENT_file_truncate, false},
 	[FILE_UTIMES] = {OP_FILE_write, EVENT_file_write, false},
 	[FILE_XATTR] = {OP_FILE_write, EVENT_file_xattr, false},
+	[FILE_STAT] = {OP_FILE_stat, EVENT_file_stat, false},
 };
 
 struct call_kind recorded_kind(const struct file_call *call)
