@@ -227,22 +227,35 @@ static void on_record(const void *record, size_t len, void *arg)
 	recorded_call_done(&r);
 }
 
+/* Tells of calls that did not fit into the ring. Whenever one does not, there is more to read. */
+static void count_lost(struct recorded_calls *c)
+{
+	const uint64_t dropped = __atomic_load_n(&c->setup.record->dropped, __ATOMIC_ACQUIRE);
+	const struct event e = {.schema = EVENT_SCHEMA,
+				.type = EVENT_events_dropped,
+				.time_us = (uint64_t)clock_wall_us(&clock_system),
+				.session_id = event_lend(c->setup.p->args.session_id),
+				.count = (uint32_t)(dropped - c->dropped),
+				.reason = event_lend("the kernel's ring of file calls was full")};
+
+	if (dropped > c->dropped)
+		recorder_event(&c->setup.p->recorder, &e, NULL, NULL);
+	c->dropped = dropped;
+}
+
 /* False: the ring of events is full. */
 static bool read_some(struct recorded_calls *c, unsigned most)
 {
-	const uint64_t dropped = __atomic_load_n(&c->setup.record->dropped, __ATOMIC_ACQUIRE);
+	bool room = true;
 
 	for (unsigned n = 0; n < most; n++) {
-		if (!recorder_has_room(&c->setup.p->recorder))
-			return false;
-		if (call_ring_read(c->ring, 1, on_record, c) == 0)
+		room = recorder_has_room(&c->setup.p->recorder);
+		if (!room || call_ring_read(c->ring, 1, on_record, c) == 0)
 			break;
 	}
-	if (dropped > c->dropped) {
-		recorder_lost(&c->setup.p->recorder, dropped - c->dropped);
-		c->dropped = dropped;
-	}
-	return true;
+	if (room)
+		count_lost(c);
+	return room;
 }
 
 static void on_readable(void *arg)
