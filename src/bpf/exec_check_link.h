@@ -16,6 +16,7 @@ int bpf_caps_check(struct err *err);
 struct check_wanted {
 	uint32_t uid_first, uid_last; /* of sessions */
 	uint32_t files;		      /* 1: file_calls, too */
+	uint32_t fuse;		      /* 1: which must find the handles of FUSE's files */
 };
 /* If it has ended, exec_check_receive says so. */
 void exec_check_ask(int link_fd, const struct check_wanted *wanted);

@@ -13,6 +13,7 @@
 
 #define AT_FDCWD (-100)
 #define AT_REMOVEDIR 0x200
+#define AT_SYMLINK_NOFOLLOW 0x100
 #define O_WRONLY 01 /* these three are the same on all architectures that agentsh runs on */
 #define O_CREAT 0100
 #define O_TRUNC 01000
@@ -55,6 +56,7 @@ struct qstr {
 struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
+	struct inode *d_inode;
 };
 struct vfsmount {
 	struct dentry *mnt_root;
@@ -138,6 +140,8 @@ static const struct call_row calls[CALLS] = {
 	[__NR_removexattrat] = PATH(FILE_XATTR, 1, 2),
 	[__NR_removexattr] = PATH(FILE_XATTR, 0, 1),
 	[__NR_lremovexattr] = PATH(FILE_XATTR, 0, 1),
+	[__NR_newfstatat] = PATH(FILE_STAT, 1, 2, .flags = 4),
+	[__NR_statx] = PATH(FILE_STAT, 1, 2, .flags = 3),
 #ifdef __NR_open /* newer architectures have only the calls above */
 	[__NR_open] = PATH(FILE_OPEN, 0, 1, .flags = 2),
 	[__NR_creat] = PATH(FILE_OPEN, 0, 1, .fixed = O_CREAT | O_WRONLY | O_TRUNC),
@@ -154,6 +158,8 @@ static const struct call_row calls[CALLS] = {
 	[__NR_lchown] = PATH(FILE_CHOWN, 0, 1),
 	[__NR_utime] = PATH(FILE_UTIMES, 0, 1),
 	[__NR_utimes] = PATH(FILE_UTIMES, 0, 1),
+	[__NR_stat] = PATH(FILE_STAT, 0, 1),
+	[__NR_lstat] = PATH(FILE_STAT, 0, 1, .fixed = AT_SYMLINK_NOFOLLOW),
 	[__NR_futimesat] = PATH(FILE_UTIMES, 1, 2),
 #endif
 };
@@ -181,6 +187,9 @@ struct scratch_call {
 	char text[TEXTS_MAX +
 		  FILE_PATH_MAX]; /* the verifier adds the largest text to the largest offset */
 	__u32 used;		  /* bytes of text */
+	__u64 inside;		  /* a path leads through the record's root, or may do so */
+	__u64 root_ino;
+	__u32 root_dev;
 	char walk[FILE_PATH_MAX + NAME_MAX + 1]; /* a path, written from its end */
 };
 struct {
@@ -210,7 +219,27 @@ static struct file *file_of(struct task_struct *task, __s32 fd)
 	return file;
 }
 
-/* The counts of an open file, NULL if it is not counted. */
+static __u32 slot_of(const struct file *file)
+{
+	const __u64 mixed = (__u64)file * 0x9e3779b97f4a7c15;
+
+	return (__u32)(mixed >> 40) % (FILE_SLOTS_MAX - 1) + 1;
+}
+
+/* The same without FUSE. */
+static struct file_bytes *bytes_of_opened(void *session, struct file *file)
+{
+	const __u32 index = slot_of(file);
+	struct file_slot *slot = bpf_map_lookup_elem(session, &index);
+
+	/* another file may have the address by now */
+	return slot != NULL && slot->bytes.file == (__u64)file &&
+			       slot->bytes.ino == BPF_CORE_READ(file, f_inode, i_ino)
+		       ? &slot->bytes
+		       : NULL;
+}
+
+/* The counts of an open file, NULL if it is not counted. fuse_dev 0: there is no FUSE mount. */
 static struct file_bytes *bytes_of(struct task_struct *task, void *session, __u32 fuse_dev,
 				   __s32 fd)
 {
@@ -220,7 +249,11 @@ static struct file_bytes *bytes_of(struct task_struct *task, void *session, __u3
 	__u32 index;
 	char *of_fuse;
 
-	if (file == NULL || BPF_CORE_READ(file, f_inode, i_sb, s_dev) != fuse_dev)
+	if (file == NULL)
+		return NULL;
+	if (fuse_dev == 0)
+		return bytes_of_opened(session, file);
+	if (BPF_CORE_READ(file, f_inode, i_sb, s_dev) != fuse_dev)
 		return NULL;
 	of_fuse = BPF_CORE_READ(file, private_data);
 	if (server.fuse_file_handle == 0 ||
@@ -234,6 +267,7 @@ static struct file_bytes *bytes_of(struct task_struct *task, void *session, __u3
 }
 
 struct session_of {
+	void *slots;
 	struct exec_session_key key;
 	__u32 level; /* of its PID namespace */
 };
@@ -301,6 +335,9 @@ static long walk_up(__u32 index, void *arg)
 		return 1;
 	w->done = dentry == w->root_dentry && mnt == w->root_mnt;
 	if (!w->done && (dentry == parent || dentry == BPF_CORE_READ(mnt, mnt_root))) {
+		if (((BPF_CORE_READ(dentry, d_inode, i_ino) ^ s->root_ino) |
+		     (BPF_CORE_READ(dentry, d_inode, i_sb, s_dev) ^ s->root_dev)) == 0)
+			s->inside = 1; /* in a map, or the verifier would follow both ways */
 		w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		w->done = mount == BPF_CORE_READ(mount, mnt_parent);
 		mount = BPF_CORE_READ(mount, mnt_parent);
@@ -369,6 +406,7 @@ static void add_argument(struct task_struct *task, struct scratch_call *s,
 	char first = 0;
 
 	bpf_probe_read_user(&first, sizeof(first), text);
+	s->inside |= dir != DIR_NONE && first == '/';
 	if (dir != DIR_NONE && first != '/' && fd == AT_FDCWD) {
 		base = add_path(task, s, &task->fs->pwd);
 	} else if (dir != DIR_NONE && first != '/') {
@@ -412,6 +450,21 @@ static __u32 top_of(struct task_struct *task, __u32 session_level, __u32 server_
 	return w.done ? pid_at(BPF_CORE_READ(task, thread_pid), server_level) : 0;
 }
 
+/* The file is counted from now on. */
+static void count_opened(struct scratch_call *s, void *slots_of_session, struct file *file)
+{
+	const __u32 index = slot_of(file);
+	struct file_slot *slot = bpf_map_lookup_elem(slots_of_session, &index);
+
+	if (slot == NULL)
+		return;
+	s->call.slot = index;
+	s->call.before = slot->bytes;
+	s->call.exact = slot->bytes.file == (__u64)file;
+	slot->bytes = (struct file_bytes){
+		.opens = s->call.before.opens + 1, .file = (__u64)file, .ino = s->call.ino};
+}
+
 static void record_call(struct task_struct *task, const struct session_of *session,
 			struct file_record *record, const struct finished_call *f)
 {
@@ -427,7 +480,9 @@ static void record_call(struct task_struct *task, const struct session_of *sessi
 	__u64 flags;
 	__u32 used;
 
-	if ((record->record & want) == 0 || s == NULL)
+	if ((record->record & want) == 0 || s == NULL ||
+	    (row->operation == FILE_STAT &&
+	     (want == FILE_WANT_DONE || (record->record & FILE_WANT_STAT) == 0)))
 		return;
 	ring = bpf_map_lookup_elem(&rings, &session->key);
 	if (ring == NULL)
@@ -448,6 +503,9 @@ static void record_call(struct task_struct *task, const struct session_of *sessi
 		.path_source = FILE_PATH_ARGUMENT,
 	};
 	s->used = 0;
+	s->inside = record->root_ino == 0 || refused;
+	s->root_ino = record->root_ino;
+	s->root_dev = record->root_dev;
 	if (row->operation == FILE_OPEN && f->result >= 0)
 		file = file_of(task, f->result);
 	if (file != NULL) {
@@ -461,6 +519,10 @@ static void record_call(struct task_struct *task, const struct session_of *sessi
 		if (row->path2 != 0)
 			add_argument(task, s, f, 1);
 	}
+	if (!s->inside)
+		return;
+	if (file != NULL && record->count_opened)
+		count_opened(s, session->slots, file);
 	used = s->used;
 	if (used > TEXTS_MAX)
 		return;
@@ -507,11 +569,12 @@ static __noinline int finished(struct task_struct *task, struct pt_regs *regs, _
 	slot = bpf_map_lookup_elem(session, &first);
 	if (slot == NULL)
 		return 0;
+	of.slots = session;
 	f.row = &calls[number];
 	read_arguments(regs, &f);
 	if (f.row->kind == CALL_PATH)
 		record_call(task, &of, &slot->record, &f);
-	else if (slot->record.fuse_dev != 0)
+	else if (slot->record.fuse_dev != 0 || slot->record.count_opened)
 		count_bytes(task, session, slot->record.fuse_dev, &f);
 	return 1;
 }

@@ -20,6 +20,11 @@
  * io_submit (a session's filter must refuse them), and what a program reads and writes by mmap:
  * there only `mapped` is set.
  *
+ * Without a FUSE mount, and with count_opened, a file that is opened gets the slot that the address
+ * of its struct file leads to. The record of the open names the slot, and has the numbers of the
+ * file that had it before. Those are exact if that file had the same address, because it must be
+ * closed then; else it may be open still, and is not counted any more.
+ *
  * Paths: of a successful open, the path of the opened file in the caller's root. Of all other
  * calls, the directory that they began from and the argument as it stood in memory when the call
  * ended: symbolic links and `..` are not resolved, and another thread may have changed it.
@@ -44,17 +49,28 @@ struct file_record {
 	__u32 record;	/* enum file_wanted */
 	/* Written by the program. */
 	__u64 recorded, dropped;
+	/* Written by its owner. 1: the bytes of opened files are counted, too, in sessions without
+	 * a FUSE mount. */
+	__u32 count_opened;
+	/* The root of a mount: other calls that begin from a directory outside of it, and opens of
+	 * files outside of it, are not recorded unless they are refused. root_ino 0: all are. */
+	__u32 root_dev;
+	__u64 root_ino;
 };
 /* Which calls are recorded, by their result. */
 enum file_wanted {
 	FILE_WANT_DONE = 1,    /* successful calls */
 	FILE_WANT_REFUSED = 2, /* EACCES, EPERM, EROFS */
 	FILE_WANT_FAILED = 4,  /* any other error */
+	FILE_WANT_STAT = 8,    /* these results of FILE_STAT, too; its successful calls never are */
 };
 struct file_bytes {
 	__u64 read, written;
 	__u32 mapped; /* enum file_mapped */
-	__u32 unused;
+	/* of an opened file without FUSE: */
+	__u32 opens; /* of files that had the slot so far: which open the numbers belong to */
+	__u64 file;  /* the kernel's struct file; it may be closed by now */
+	__u64 ino;
 };
 struct file_slot {
 	union {
@@ -76,6 +92,7 @@ enum file_operation {
 	FILE_TRUNCATE,
 	FILE_UTIMES,
 	FILE_XATTR,
+	FILE_STAT,
 };
 
 enum file_path_source { FILE_PATH_RESOLVED = 1, FILE_PATH_ARGUMENT };
@@ -102,6 +119,9 @@ struct file_call {
 	/* RESOLVED: base is the path. ARGUMENT: base is empty if the argument is absolute. */
 	struct {
 		__u16 base_len, argument_len;
-	} path[2]; /* the second of rename, link and symlink */
+	} path[2];  /* the second of rename, link and symlink */
+	__u32 slot; /* of a counted open, else 0; its number of opens is before.opens + 1 */
+	struct file_bytes before; /* of the file that had it; file 0: none */
+	__u32 exact;		  /* 1: those numbers are all of them */
 	__u32 unused;
 };

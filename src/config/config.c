@@ -362,6 +362,35 @@ bool config_fuse(const struct config *c)
 	return strcmp(c->monitoring_mode, "fuse") == 0;
 }
 
+bool config_records(const struct config *c)
+{
+	return config_fuse(c) || strcmp(c->monitoring_mode, "ebpf") == 0;
+}
+
+void config_recorded_paths(const struct config *c, struct strv *out)
+{
+	if (config_fuse(c) || !config_records(c))
+		return;
+	strv_copy(out, &c->monitored_paths);
+	strv_add_new(out, "/workspace");
+}
+
+const char *config_needs_bpf(const struct config *c)
+{
+	return strcmp(c->bpf, "required") == 0	      ? "sandbox.bpf is 'required'"
+	       : config_records(c) && !config_fuse(c) ? "monitoring.mode is 'ebpf'"
+						      : NULL;
+}
+
+static const char *check_records(const struct config *c)
+{
+	return strcmp(c->bpf, "off") == 0 && config_needs_bpf(c) != NULL
+		       ? "monitoring.mode: ebpf needs BPF, and sandbox.bpf is off; set sandbox.bpf "
+			 "to auto, "
+			 "or monitoring.mode to fuse"
+		       : NULL;
+}
+
 void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed)
 {
 	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
@@ -378,8 +407,8 @@ void config_listed_paths(const struct config *c, struct strv *places, struct str
 
 int config_check(const struct config *c, struct err *err)
 {
-	static const char *(*const checks[])(const struct config *) = {check_http, check_numbers,
-								       check_metrics, check_view};
+	static const char *(*const checks[])(const struct config *) = {
+		check_http, check_numbers, check_metrics, check_view, check_records};
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		const char *problem = checks[i](c);
@@ -388,10 +417,11 @@ int config_check(const struct config *c, struct err *err)
 			return config_wrong(c, problem, err);
 	}
 	for (unsigned i = 0; i < LIMITS; i++)
-		if (limits_has(&c->limits, i) && limit_unenforceable(i, config_fuse(c)) != NULL) {
+		if (limits_has(&c->limits, i) &&
+		    limit_unenforceable(i, config_records(c)) != NULL) {
 			cleanup_free char *problem =
 				mem_printf("sandbox.resource_limits.%s: %s", limit_rows[i].name,
-					   limit_unenforceable(i, config_fuse(c)));
+					   limit_unenforceable(i, config_records(c)));
 
 			return config_wrong(c, problem, err);
 		}

@@ -110,7 +110,11 @@ int config_load(const char *path, struct config *c, struct buf *report, struct e
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
-bool config_fuse(const struct config *c); /* new sessions have a file server */
+bool config_fuse(const struct config *c);    /* new sessions have a file server */
+bool config_records(const struct config *c); /* it, or the kernel's program, records their files */
+/* Adds the paths below which the kernel's program records (monitoring.mode: ebpf). */
+void config_recorded_paths(const struct config *c, struct strv *out);
+const char *config_needs_bpf(const struct config *c); /* why, for people; NULL: it does not */
 /* Adds the paths that sessions see by the lists of `filesystem`, and those that are read-only or
  * not shown; none twice. */
 void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed);

@@ -241,9 +241,11 @@ const struct config_row config_rows[] = {
 	 "of them is written at once.",
 	 "test_cfg_1_sandbox_fuse_event_batch_delay"},
 
-	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "native"),
+	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "ebpf", "native"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
-	 "by a file server of the session, which decides every operation by policy and records it.",
+	 "by a file server of the session, which decides every operation by policy and records it. "
+	 "ebpf: as a mount; a program in the kernel records what is done below filesystem.monitored_paths "
+	 "and in the workspace, and decides nothing. It needs root's server and BPF.",
 	 "test_cfg_1_monitoring_mode"},
 
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
@@ -357,7 +359,6 @@ static const struct {
 } later_values[] = {
 	{"server.auth.type", "jwt"},
 	{"server.auth.type", "mtls"},
-	{"monitoring.mode", "ebpf"},
 	{"monitoring.mode", "hybrid"},
 };
 

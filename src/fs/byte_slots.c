@@ -45,9 +45,9 @@ int byte_slots_mount(struct byte_slots *s, int mount, struct err *err)
 	return 0;
 }
 
-struct file_record *byte_slots_record(struct byte_slots *s)
+struct file_slot *byte_slots_all(struct byte_slots *s)
 {
-	return &s->slot[0].record;
+	return s->slot;
 }
 
 bool byte_slots_has(const struct byte_slots *s, uint32_t handle)

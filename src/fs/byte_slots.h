@@ -16,8 +16,8 @@ int byte_slots_open(int map, struct byte_slots **out, struct err *err);
 void byte_slots_free(struct byte_slots *s); /* NULL is fine */
 /* From now on the kernel counts the files of this mount, which it need not be possible to enter. */
 int byte_slots_mount(struct byte_slots *s, int mount, struct err *err);
-/* The session's record, which tells the kernel what to write into the ring. Borrowed. */
-struct file_record *byte_slots_record(struct byte_slots *s);
+/* All slots; the first one is the session's record. Borrowed. */
+struct file_slot *byte_slots_all(struct byte_slots *s);
 bool byte_slots_has(const struct byte_slots *s, uint32_t handle); /* s may be NULL */
 /* Before a file is opened by this number; after it was closed. */
 void byte_slots_clear(struct byte_slots *s, uint32_t handle);

@@ -65,6 +65,14 @@ void fs_limit_added(struct fs *fs, uint64_t bytes);
 /* Adds the paths of files beside a missing one that have similar names and may be known by a
  * command; only a few. path: canonical. */
 void fs_similar(struct fs *fs, const char *path, struct strv *out);
+/* The same without a file system. */
+struct similar_ask {
+	int root; /* the directory that is shown as: */
+	const char *shown;
+	bool (*allows)(void *arg, const char *path, enum op_file op);
+	void *arg;
+};
+void similar_files(const struct similar_ask *ask, const char *path, struct strv *out);
 
 struct fs_counts {
 	size_t nodes, handles, open_dirs;

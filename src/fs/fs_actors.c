@@ -157,7 +157,12 @@ static void found(const struct actor *actor, void *arg)
 	if (l->k.actor.pid == 0)
 		l->k.actor.pid = pid;
 	gate_settle(l->actors->p->gate, &l->k, &l->report);
-	fs_session_settled(l->actors->session, &l->k, &l->report);
+	if (l->query.leader == 0) {
+		fs_session_settled(l->actors->session, &l->k, &l->report);
+	} else {
+		fs_session_recorded(l->actors->session, &l->k, &l->report);
+		fs_session_named(l->actors->session);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
 		free(l->text[i]);
 	free(l);

@@ -208,10 +208,24 @@ static int open_calls(struct file_server *s, struct err *err)
 						   .actors = s->actors,
 						   .plan = &s->plan,
 						   .tree = s->fd[PART_TREE],
+						   .real = s->assignment.real,
 						   .ring = s->files[FILES_RING],
-						   .record = byte_slots_record(s->slots)};
+						   .slots = byte_slots_all(s->slots),
+						   .record = &byte_slots_all(s->slots)[0].record};
 
 	return recorded_calls_new(&setup, &s->calls, err);
+}
+
+/* Without a mount: the process only records. */
+static int start_recorder(const struct file_server *s, struct err *err)
+{
+	if (s->calls == NULL)
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"monitoring.mode is ebpf, and this server has no BPF program for files: "
+			"restart the server, which says what is missing, or set "
+			"monitoring.mode to fuse");
+	return fs_walls_raise(&s->plan, s->fd[PART_TREE], -1, false, err);
 }
 
 static int start(struct process_self *p, int *mount, struct err *err)
@@ -223,6 +237,8 @@ static int start(struct process_self *p, int *mount, struct err *err)
 		r = byte_slots_open(s->files[FILES_SLOTS], &s->slots, err);
 	if (r == 0 && s->files[FILES_RING] != -1)
 		r = open_calls(s, err);
+	if (r == 0 && s->plan.fuse == 0)
+		return start_recorder(s, err);
 	if (r == 0)
 		r = open_server(s, mount, err);
 	if (r == 0 && (errno = pthread_create(&s->thread, NULL, serve, s)) != 0)
@@ -274,6 +290,7 @@ static void tell(struct process_self *p, struct process_ready *m)
 	const struct file_server *s = p->program;
 
 	m->sees_refusals = s->calls != NULL;
+	m->records = s->plan.recorded_paths.n > 0;
 }
 
 static bool settle(struct process_self *p, const struct process_settle *command)
@@ -285,7 +302,7 @@ static bool settle(struct process_self *p, const struct process_settle *command)
 	recorded_calls_drain(s->calls);
 	if (s->trash != NULL)
 		trash_expire(s->trash);
-	fs_session_settle(s->session, s->fs, command->command_id);
+	fs_session_settle(s->session, s->fs, s->calls, command->command_id);
 	return true;
 }
 
@@ -293,7 +310,8 @@ static void settings(struct process_self *p, const struct process_settings *m)
 {
 	const struct file_server *s = p->program;
 
-	fs_limit_added(s->fs, m->max_disk_mb << 20);
+	if (s->fs != NULL)
+		fs_limit_added(s->fs, m->max_disk_mb << 20);
 	fs_session_settings(s->session, m);
 	if (s->trash != NULL)
 		trash_limit(s->trash, m->trash_max_bytes, (int64_t)m->trash_max_age_ms * 1000);
@@ -301,9 +319,13 @@ static void settings(struct process_self *p, const struct process_settings *m)
 
 static void restore(struct process_self *p, uint64_t entry, uint32_t req)
 {
+	static const struct err none = {.code = E_UNAVAILABLE, .message = "there is no trash"};
 	const struct file_server *s = p->program;
 
-	restore_start(s->restores, entry, req);
+	if (s->restores != NULL)
+		restore_start(s->restores, entry, req);
+	else
+		process_tell_restored(p, req, &none);
 }
 
 static void woken(struct process_self *p)
@@ -315,7 +337,7 @@ static void woken(struct process_self *p)
 
 	fs_actors_woken(s->actors);
 	fs_session_woken(s->session);
-	while (restores_next(s->restores, &over))
+	while (s->restores != NULL && restores_next(s->restores, &over))
 		process_tell_restored(p, over.req, &over.err);
 	/* Without an error it is init's end, and the warden closes the link soon. */
 	if (ended < 0) {
@@ -329,7 +351,8 @@ static void close_program(struct process_self *p)
 {
 	struct file_server *s = p->program;
 
-	fs_quiet(s->fs);
+	if (s->fs != NULL)
+		fs_quiet(s->fs);
 	if (s->serving) {
 		fs_transport_stop(s->transport);
 		pthread_join(s->thread, NULL);

@@ -2,6 +2,7 @@
 #include "fs/fs_session.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fs/recorded_calls.h"
 #include "gate/tally.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -25,7 +26,9 @@ struct fs_session {
 	/* the loop's */
 	STAILQ_HEAD(, ending) endings;
 	struct watch *ends;
-	struct fs *fs; /* of the endings */
+	/* of the endings; one of them may be NULL */
+	struct fs *fs;
+	const struct recorded_calls *calls;
 };
 
 void fs_session_late(struct fs_session *s)
@@ -36,19 +39,17 @@ void fs_session_late(struct fs_session *s)
 void fs_session_settled(struct fs_session *s, const struct gate_case *k,
 			const struct gate_report *r)
 {
+	tally_settled(s->tally, k, r);
 	atomic_fetch_sub(&s->late, 1);
-	fs_session_recorded(s, k, r);
+	fs_session_news(s);
 }
 
 void fs_session_recorded(struct fs_session *s, const struct gate_case *k,
 			 const struct gate_report *r)
 {
-	if (r->argument)
-		tally_noticed(s->tally, k, r);
-	else
-		tally_settled(s->tally, k, r);
+	tally_noticed(s->tally, k, r);
 	/* no rule and no list says why: the error is what explains it */
-	if (r->argument && k->verdict.rule != NULL &&
+	if (r->outcome == GATE_REFUSED && k->verdict.rule != NULL &&
 	    strcmp(k->verdict.rule, EVENT_KERNEL_RULE) == 0)
 		tally_failed(s->tally, &k->actor, r->error, k->op->file.path);
 	fs_session_news(s);
@@ -60,18 +61,27 @@ void fs_session_news(struct fs_session *s)
 		process_wake(s->p);
 }
 
+void fs_session_named(struct fs_session *s)
+{
+	atomic_fetch_sub(&s->late, 1);
+	fs_session_news(s);
+}
+
 /* ---- the loop ---- */
 
 static void tell_settled(struct fs_session *s, const struct ending *e)
 {
 	struct process_settled m = {.command_id = (char *)e->command_id};
-	struct fs_counts c;
+	struct fs_counts c = {0};
 
-	fs_counts(s->fs, &c);
+	if (s->fs != NULL)
+		fs_counts(s->fs, &c);
 	m.fuse = (struct fuse_counts){c.requests, c.request_us, c.parked, c.cache_hits};
 	m.failed_errno = (uint32_t)tally_forget(s->tally, e->command_id, &m.failed_path);
-	if (m.failed_errno == ENOENT)
+	if (m.failed_errno == ENOENT && s->fs != NULL)
 		fs_similar(s->fs, m.failed_path, &m.similar);
+	else if (m.failed_errno == ENOENT)
+		recorded_calls_similar(s->calls, m.failed_path, &m.similar);
 	process_tell_settled(s->p, &m);
 	free(m.failed_path);
 	strv_done(&m.similar);
@@ -115,12 +125,14 @@ static void tell_limits(struct fs_session *s)
 	}
 }
 
-void fs_session_settle(struct fs_session *s, struct fs *fs, const char *command_id)
+void fs_session_settle(struct fs_session *s, struct fs *fs, const struct recorded_calls *calls,
+		       const char *command_id)
 {
 	struct ending *e = mem_new(struct ending);
 
 	tell_limits(s);
 	s->fs = fs;
+	s->calls = calls;
 	e->until_us = clock_mono_us(&clock_system) + SETTLE_MS * 1000;
 	snprintf(e->command_id, sizeof(e->command_id), "%s", command_id);
 	STAILQ_INSERT_TAIL(&s->endings, e, next);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fs/recorded_calls.h - events of path calls that the kernel's program has recorded
- * (bpf/file_layout.h): what it refuses outside of the trees that this process serves.
+ * (bpf/file_layout.h): what the kernel refuses outside of the trees that this process serves, and
+ * all that is done below recorded paths.
  *
  * Everything runs on the loop. */
 #pragma once
@@ -8,6 +9,7 @@
 #include "sandbox/sandbox.h"
 
 struct file_record;
+struct file_slot;
 struct recorded_calls;
 
 /* Everything is borrowed until recorded_calls_free. */
@@ -16,9 +18,11 @@ struct recorded_calls_setup {
 	struct fs_session *session;
 	struct fs_actors *actors;
 	const struct sandbox_plan *plan;
-	int tree; /* the backing directory of the workspace */
-	int ring; /* the map */
-	struct file_record *record;
+	int tree;	  /* the directory of the workspace, on its file system */
+	const char *real; /* its path on the host */
+	int ring;	  /* the map */
+	struct file_slot *slots;
+	struct file_record *record; /* in the first of them */
 };
 /* From now on calls are recorded. */
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
@@ -26,3 +30,5 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
 /* A command has ended: writes the events of all that was recorded by now. NULL is fine. */
 void recorded_calls_drain(struct recorded_calls *c);
+/* fs_similar for a session without FUSE. */
+void recorded_calls_similar(const struct recorded_calls *c, const char *path, struct strv *out);

@@ -36,23 +36,23 @@ static void add(const char *dir, const char *name, struct strv *out)
 		strv_add_new(out, path);
 }
 
-void fs_similar(struct fs *fs, const char *path, struct strv *out)
+void similar_files(const struct similar_ask *ask, const char *path, struct strv *out)
 {
-	const char *slash = strrchr(path, '/'), *shown = watch_root(fs), *near;
+	const char *slash = strrchr(path, '/'), *near;
 	cleanup_free char *dir = mem_strndup(path, slash != NULL ? (size_t)(slash - path) : 0);
 	struct strv names = {0};
 	const struct dirent *e;
 	const char *inside;
 	DIR *d;
 
-	if (!path_within(dir, shown) || !watch_allows(fs, dir, WATCH_OP(list)))
+	if (!path_within(dir, ask->shown) || !ask->allows(ask->arg, dir, OP_FILE_list))
 		return;
-	inside = dir + strlen(shown);
-	d = open_beneath(fs->setup.root, inside + strspn(inside, "/"));
+	inside = dir + strlen(ask->shown);
+	d = open_beneath(ask->root, inside + strspn(inside, "/"));
 	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL) {
 		cleanup_free char *one = mem_printf("%s/%s", dir, e->d_name);
 
-		if (e->d_name[0] != '.' && watch_allows(fs, one, WATCH_OP(stat)))
+		if (e->d_name[0] != '.' && ask->allows(ask->arg, one, OP_FILE_stat))
 			strv_add(&names, e->d_name);
 	}
 	if (d != NULL)
@@ -69,4 +69,16 @@ void fs_similar(struct fs *fs, const char *path, struct strv *out)
 			add(dir, names.v[i], out);
 	}
 	strv_done(&names);
+}
+
+static bool allows(void *arg, const char *path, enum op_file op)
+{
+	return watch_allows(arg, path, 1U << (unsigned)op);
+}
+
+void fs_similar(struct fs *fs, const char *path, struct strv *out)
+{
+	const struct similar_ask ask = {fs->setup.root, watch_root(fs), allows, fs};
+
+	similar_files(&ask, path, out);
 }

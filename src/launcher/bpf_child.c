@@ -13,7 +13,7 @@ void bpf_child_start(struct launcher *l)
 {
 	const struct config *c = &l->settings.config;
 	const struct check_wanted wanted = {c->session_uids.first, c->session_uids.last,
-					    config_fuse(c)};
+					    config_records(c), config_fuse(c)};
 	struct bpf_child *b = &l->bpf;
 	uint32_t uid = 0;
 
@@ -37,9 +37,9 @@ int bpf_child_collect(struct launcher *l, struct err *err)
 	child_end(&b->child, &si);
 	if (r == -E_UNAVAILABLE)
 		death_reason("agentsh-bpf", &si, b->why.message, sizeof(b->why.message));
-	if (b->why.code != E_OK && strcmp(l->settings.config.bpf, "required") == 0)
-		return err_set(err, E_ENFORCEMENT, "sandbox.bpf",
-			       "sandbox.bpf is 'required', and cannot be had: %s", b->why.message);
+	if (b->why.code != E_OK && config_needs_bpf(&l->settings.config) != NULL)
+		return err_set(err, E_ENFORCEMENT, "sandbox.bpf", "%s, and BPF cannot be had: %s",
+			       config_needs_bpf(&l->settings.config), b->why.message);
 	if (b->why.code != E_OK)
 		log_info("the kernel's BPF programs cannot all be had", "reason", b->why.message);
 	return 0;

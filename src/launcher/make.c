@@ -78,7 +78,7 @@ static int check_policy(struct job *j, struct err *err)
 	if (j->ask->required & UINT64_C(1) << WALL_network_rules)
 		return err_set(err, E_ENFORCEMENT, wall_name(WALL_network_rules),
 			       "network: nothing decides on connections yet; leave it out");
-	return limits_enforceable(&j->asked, j->plan.fuse, err);
+	return limits_enforceable(&j->asked, sandbox_has_fs(&j->plan), err);
 }
 
 /* ---- plan and workspace ---- */
@@ -105,6 +105,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 	strv_copy(&out->passthrough_paths, &c->passthrough_paths);
 	strv_copy(&out->monitored_paths, &c->monitored_paths);
 	strv_copy(&out->blocked_paths, &c->blocked_paths);
+	config_recorded_paths(c, &out->recorded_paths);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		cleanup_free char *real = realpath(own[i], NULL);
 
@@ -522,7 +523,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.policy_fd = take_fd(j->fd[ASSIGNMENT_POLICY]),
 		.report_fd = take_fd(j->report_fd),
 	};
-	k->processes = process_count(j->plan.fuse, &k->rings);
+	k->processes = process_count(sandbox_has_fs(&j->plan), &k->rings);
 	strv_copy(&k->answer.walls, &j->walls);
 	strv_copy(&k->answer.env, &j->view.env);
 	fdio_nonblock(k->report_fd);
@@ -554,7 +555,7 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 	j->link_fd = link[0];
 	j->fd[ASSIGNMENT_API] = link[1];
 	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
-		if (process_used(process_with_ring(i), j->plan.fuse))
+		if (process_used(process_with_ring(i), sandbox_has_fs(&j->plan)))
 			r = make_ring(j, i, err);
 	if (r == 0) {
 		j->fd[ASSIGNMENT_POLICY] = fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3);

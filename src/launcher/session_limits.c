@@ -180,7 +180,7 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 	int r = msg_get_limits(ask->old_limits, &ask->limits, &c.asked, err);
 
 	if (r == 0)
-		r = limits_enforceable(&c.asked, config_fuse(&l->settings.config), err);
+		r = limits_enforceable(&c.asked, config_records(&l->settings.config), err);
 	if (r < 0)
 		return r;
 	limits_resolve(&c.own, l->groups.share_mb);

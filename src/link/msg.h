@@ -332,8 +332,9 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_actor, \
 		U32(pid) U32(ppid) U32(leader) U32(spawn) STR(command_id, ID_MAX)) \
 	PAYLOAD(process_over, STR(command_id, ID_MAX)) \
-	/* sees_refusals: it records what the kernel refuses outside of the file server's trees. */ \
-	PAYLOAD(process_ready, U32(sees_refusals)) \
+	/* sees_refusals: it records what the kernel refuses outside of the file server's trees; \
+	 * records: and what is done below paths that it does not serve. */ \
+	PAYLOAD(process_ready, U32(sees_refusals) U32(records)) \
 	/* The command had this leader between these times of the monotonic clock; 0: it is not known. */ \
 	PAYLOAD(process_settle, \
 		STR(command_id, ID_MAX) U32(leader) U32(spawn) U64(since_us) U64(until_us)) \

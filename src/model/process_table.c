@@ -23,18 +23,18 @@ enum process process_of(enum process_start start)
 	return (enum process)i;
 }
 
-bool process_used(enum process p, bool fuse)
+bool process_used(enum process p, bool files)
 {
-	return fuse || process_table[p].need != PROCESS_NEEDS_FUSE;
+	return files || process_table[p].need != PROCESS_NEEDS_FILES;
 }
 
-size_t process_count(bool fuse, size_t *rings)
+size_t process_count(bool files, size_t *rings)
 {
 	size_t n = 0;
 
 	*rings = 0;
 	for (size_t p = 0; p < PROCESSES; p++)
-		if (process_used((enum process)p, fuse)) {
+		if (process_used((enum process)p, files)) {
 			n++;
 			*rings += process_table[p].ring;
 		}

@@ -25,7 +25,7 @@ enum process_start {
 	PROCESS_AHEAD,
 };
 /* What a session must have so that the process is started. */
-enum process_need { PROCESS_NEEDS_NOTHING, PROCESS_NEEDS_FUSE };
+enum process_need { PROCESS_NEEDS_NOTHING, PROCESS_NEEDS_FILES };
 
 /* Arguments "KEY=VALUE" of a program (struct process_args). Descriptors are inherited
  * by number; a list has one argument for each entry.
@@ -77,7 +77,7 @@ enum process_arg {
 	X(warden, "agentsh-warden", "the warden", MAIN, NOTHING, 1, PROCESS_MAIN_ARGS) \
 	X(init, "agentsh-init", "init", INSIDE, NOTHING, 0, 0)                         \
 	PROCESS_TABLE_OF_TESTS(X)                                                      \
-	X(fs, "agentsh-fs", "the file server", AHEAD, FUSE, 1, PROCESS_AHEAD_ARGS)
+	X(fs, "agentsh-fs", "the file server", AHEAD, FILES, 1, PROCESS_AHEAD_ARGS)
 #ifdef AGENTSH_TEST_PROCESSES
 #define PROCESS_TABLE_OF_TESTS(X) \
 	X(test, "agentsh-test-process", "the test process", BESIDE, NOTHING, 1, PROCESS_BESIDE_ARGS)
@@ -112,9 +112,9 @@ extern const struct process_row process_waiting; /* the main process, before its
 
 /* The only row that starts this way; MAIN or INSIDE. */
 enum process process_of(enum process_start start);
-/* Whether a session has the process; fuse: its workspace is a FUSE mount. */
-bool process_used(enum process p, bool fuse);
+/* Whether a session has the process; files: its files are served or recorded. */
+bool process_used(enum process p, bool files);
 /* How many it has, and how many of them have rings. */
-size_t process_count(bool fuse, size_t *rings);
+size_t process_count(bool files, size_t *rings);
 /* The process of a ring, i < PROCESS_RINGS; the main process has the first. */
 enum process process_with_ring(size_t i);

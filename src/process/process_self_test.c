@@ -218,7 +218,8 @@ static void fil_5_a_process_folds_and_settles(void **state)
 		msg_done(MSG_process_limit, &limit);
 		receive(&f, MSG_process_bell, &empty);
 		assert_int_equal(link_send(&f.link, MSG_process_settle, 0,
-					   &(struct process_over){(char *)"cmd-1"}, NULL, 0, NULL),
+					   &(struct process_settle){.command_id = (char *)"cmd-1"},
+					   NULL, 0, NULL),
 				 LINK_OK);
 		while (link_recv(&f.link, &m, NULL) == LINK_OK && m.type == MSG_process_bell)
 			;

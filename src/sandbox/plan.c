@@ -53,6 +53,7 @@ static const struct field rows[] = {
 	ROW(FIELD_STRV, toolchains, PATHS_MAX),
 	ROW(FIELD_U32, trash, 0),
 	ROW(FIELD_U32, holds, 0),
+	ROW(FIELD_STRV, recorded_paths, PATHS_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};

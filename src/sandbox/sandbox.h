@@ -63,7 +63,16 @@ struct sandbox_plan {
 	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
 	uint32_t trash;	     /* the assignment brings a directory for it behind the trees */
 	uint32_t holds; /* changes of its directories wait for an approver; set by the warden */
+	/* Absolute paths of the session's view; /workspace: wherever the workspace is shown. What is
+	 * done below them is recorded by the kernel's program (bpf/file_layout.h). Empty: only what
+	 * is refused outside of trees that agentsh-fs serves. */
+	struct strv recorded_paths;
 };
+/* The session has a process agentsh-fs. */
+static inline bool sandbox_has_fs(const struct sandbox_plan *plan)
+{
+	return plan->fuse != 0 || plan->recorded_paths.n > 0;
+}
 #define SANDBOX_AT_WORKSPACE 1U
 #define SANDBOX_AT_REAL 2U
 #define SANDBOX_OWN_HOME "home"

@@ -163,7 +163,7 @@ static void set_disk_limit(struct session *s)
 	cleanup_free char *scratch = NULL;
 
 	if (mb == 0 || s->walls.wall[WALL_disk_limit].state != WALL_PARTIAL ||
-	    !session_ring_named(s, "fs"))
+	    !session_ring_named(s, "fs") || !config_fuse(s->ss->deps.config))
 		return;
 	scratch = mem_strndup(detail, strcspn(detail, ";"));
 	wall_set(&s->walls, WALL_disk_limit, WALL_PARTIAL,

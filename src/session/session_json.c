@@ -17,7 +17,7 @@ static bool has_file_server(const struct session *s)
 		const char *name = strrchr(s->ring[i].id, '/');
 
 		if (name != NULL && strcmp(name + 1, process_table[PROCESS_fs].name) == 0)
-			return true;
+			return config_fuse(s->ss->deps.config);
 	}
 	return s->nrings == 0 && config_fuse(s->ss->deps.config);
 }

@@ -257,28 +257,37 @@ static const int *ring_of(const int fd[ASSIGNMENT_FDS], enum process p)
 	return fd + ASSIGNMENT_OTHERS + 3 * (ring - 1);
 }
 
-/* Reads the answer of a process that was started ahead, and its mount. wait_ms -1: without end. */
-static int ahead_answer(const struct process_link *l, int wait_ms, int *mount, struct err *err)
+/* Reads the answer of a process that was started ahead, and its mount: -1 if it makes none.
+ * wait_ms -1: without end. */
+static int ahead_answer(const struct process_link *l, int wait_ms, bool mounts, int *mount,
+			struct err *err)
 {
 	struct pollfd pfd = {l->fd, POLLIN, 0};
 	struct err answer = {0};
 	size_t nfds = 1;
 
+	*mount = -1;
 	if (poll(&pfd, 1, wait_ms) == 0)
 		return err_set(err, E_UNAVAILABLE, l->row->program, "%s did not answer for %d s",
 			       l->row->title, wait_ms / 1000);
 	if (fdio_recv(l->fd, &answer, sizeof(answer), mount, &nfds, NULL) != sizeof(answer))
 		return err_set(err, E_UNAVAILABLE, l->row->program, "%s ended early",
 			       l->row->title);
-	if (answer.code == E_OK && nfds == 1)
+	if (answer.code == E_OK && nfds == mounts)
 		return 0;
 	*err = answer;
 	return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
 }
 
-/* Gives its part of the assignment to the process that was started ahead. Its answer, a mount,
- * takes the place of the workspace's tree. */
-static int assign_ahead(struct process_args *args, struct process_link *l, int wait_ms,
+/* How a process that was started ahead is waited for. */
+struct ahead_wait {
+	int ms;	     /* -1: without end */
+	bool mounts; /* its answer has a mount */
+};
+
+/* Gives its part of the assignment to the process that was started ahead. If its answer has a
+ * mount, that takes the place of the workspace's tree. */
+static int assign_ahead(struct process_args *args, struct process_link *l, struct ahead_wait wait,
 			int all[MESSAGE_FDS], int fd[ASSIGNMENT_FDS], struct err *err)
 {
 	const struct assignment_part part = {args->init_pid};
@@ -294,11 +303,13 @@ static int assign_ahead(struct process_args *args, struct process_link *l, int w
 
 	/* if it has ended, its answer does not come */
 	fdio_send(l->fd, &part, sizeof(part), sent, sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS);
-	r = ahead_answer(l, wait_ms, &mount, err);
+	r = ahead_answer(l, wait.ms, wait.mounts, &mount, err);
 	if (r < 0)
 		return r;
-	close(fd[ASSIGNMENT_TREE]);
-	fd[ASSIGNMENT_TREE] = mount;
+	if (wait.mounts) {
+		close(fd[ASSIGNMENT_TREE]);
+		fd[ASSIGNMENT_TREE] = mount;
+	}
 	l->ring_fd = ring[2];
 	close(ring[0]);
 	close(ring[1]);
@@ -355,7 +366,7 @@ static int spread(const struct sandbox_plan *plan, const int *others, size_t n,
 		  int fd[ASSIGNMENT_FDS], struct err *err)
 {
 	for (unsigned i = 1; i < PROCESS_RINGS; i++)
-		if (process_used(process_with_ring(i), plan->fuse)) {
+		if (process_used(process_with_ring(i), sandbox_has_fs(plan))) {
 			if (n < 3)
 				return err_set(err, E_BAD_REQUEST, NULL,
 					       "the assignment lacks a ring");
@@ -412,7 +423,9 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		/* It enters init's user namespace, which must have its maps. If init has ended, its
 		 * link has the reason, and the process is not needed: it ends with its link. */
 		if (plan.privileged || prepared || await_prepared(a)) {
-			r = assign_ahead(a, l, prepared ? AHEAD_MS : -1, all, fd, &err);
+			r = assign_ahead(
+				a, l, (struct ahead_wait){prepared ? AHEAD_MS : -1, plan.fuse != 0},
+				all, fd, &err);
 			continue;
 		}
 		r = tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid,

@@ -24,7 +24,7 @@ static _Noreturn void child(const struct prepared_stub *p, const struct process_
 	struct err err = {0};
 
 	fdio_close_except(keep, ARRAY_LEN(keep));
-	r = plan->privileged ? sandbox_become_holder(plan->uid, plan->gid,
+	r = plan->privileged && plan->fuse ? sandbox_become_holder(plan->uid, plan->gid,
 						     UINT64_C(1) << CAP_SYS_ADMIN, &err)
 			     : sandbox_become_user(plan, &err);
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
@@ -44,12 +44,12 @@ int start_ahead(struct prepared_stub *p, struct err *err)
 	int pair[2];
 
 	while (i < PROCESSES &&
-	       (process_table[i].start != PROCESS_AHEAD || !process_used(i, p->plan->fuse)))
+	       (process_table[i].start != PROCESS_AHEAD || !process_used(i, sandbox_has_fs(p->plan))))
 		i++;
 	if (i == PROCESSES)
 		return 0;
 	/* A normal user's process opens it in init's user namespace. */
-	if (p->plan->privileged) {
+	if (p->plan->privileged && p->plan->fuse) {
 		device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 		if (device == -1)
 			return err_errno(err, E_ENFORCEMENT, wall_name(WALL_file_rules),

@@ -78,7 +78,8 @@ struct warden {
 	char *suspect; /* a dead leader, while init may be found dead */
 	bool ready, init_dead;
 	struct strv walls;
-	bool sees_refusals; /* a process records what the kernel refuses outside of served trees */
+	/* of a process, as in its process_ready */
+	bool sees_refusals, records;
 	struct session_place place;
 	/* from hello */
 	struct warden_hello settings;

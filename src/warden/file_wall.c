@@ -37,9 +37,8 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 
 	if (!policy_restricts(p, OP_FILE)) {
 		wall_set(walls, WALL_file_rules, WALL_ABSENT,
-			 "the policy has no rules about files; %s",
-			 served ? "the file server records what is done in the workspace"
-				: "nothing records what is done with files");
+			 "the policy has no rules about files%s",
+			 served ? "; the file server records what is done in the workspace" : "");
 		return 0;
 	}
 	policy_hold(p, view, &holds);
@@ -59,18 +58,22 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 	return r;
 }
 
-void file_wall_records(bool served, bool sees_refusals, struct strv *walls)
+void file_wall_records(const struct file_records *r, struct strv *walls)
 {
+	const char *more =
+		r->served && r->refusals ? NULL
+		: r->served		 ? "refusals elsewhere are not recorded (no BPF)"
+		: r->recorded ? "BPF records what is done in the workspace and other listed paths"
+			      : "nothing records what is done with files";
 	struct wall_report all;
 	struct err err;
 	char was[sizeof(all.wall[0].detail)];
 
 	wall_report_init(&all);
-	if (!served || sees_refusals || wall_unpack(&all, walls, &err) < 0)
+	if (more == NULL || wall_unpack(&all, walls, &err) < 0)
 		return;
 	memcpy(was, all.wall[WALL_file_rules].detail, sizeof(was));
-	wall_set(&all, WALL_file_rules, all.wall[WALL_file_rules].state,
-		 "%s; refusals elsewhere are not recorded (no BPF)", was);
+	wall_set(&all, WALL_file_rules, all.wall[WALL_file_rules].state, "%s; %s", was, more);
 	strv_done(walls);
 	wall_pack(&all, walls);
 }

@@ -8,8 +8,14 @@
 /* Writes the wall's entry. E_ENFORCEMENT, subject "file_rules": without a file server a rule is not
  * held everywhere, or with one nowhere; the error names the first such rule. may_lack: the
  * configuration lets the wall be missing. */
-/* Adds to the entry that refusals outside of served trees are not recorded, if so. Once, when all
- * processes are ready. */
-void file_wall_records(bool served, bool sees_refusals, struct strv *walls);
 int file_wall_set(const struct policy *p, const struct file_view *view, bool may_lack,
 		  struct wall_report *walls, struct err *err);
+
+/* What the processes of a session record of files. */
+struct file_records {
+	bool served;   /* all in the workspace, which has a file server */
+	bool recorded; /* what the kernel's program sees below some paths */
+	bool refusals; /* what the kernel refuses anywhere */
+};
+/* Adds to the entry what is not recorded. Once, when all processes are ready. */
+void file_wall_records(const struct file_records *r, struct strv *walls);

@@ -39,6 +39,7 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 
 	p->ready = true;
 	p->w->sees_refusals |= ready->sees_refusals != 0;
+	p->w->records |= ready->records != 0;
 	warden_greet(p->w);
 }
 

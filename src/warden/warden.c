@@ -240,7 +240,9 @@ void warden_greet(struct warden *w)
 
 		if (strcmp(first, there) != 0 && !warden_may_enter(w, there))
 			mem_replace(&there, take(first));
-		file_wall_records(w->place.names.served, w->sees_refusals, &w->walls);
+		file_wall_records(
+			&(struct file_records){w->place.names.served, w->records, w->sees_refusals},
+			&w->walls);
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));
@@ -361,6 +363,7 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 	r = wall_unpack(&walls, &ready->walls, err);
 	if (r == 0)
 		r = file_view_unpack(&ready->files, &files, err);
+	w->place.names.served = file_view_served(&files);
 	if (r == 0)
 		r = file_wall_set(gate_policy(w->commands.gate), &files, ready->may_lack != 0,
 				  &walls, err);
@@ -409,8 +412,6 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	}
 	if (w->place.names.real != NULL)
 		gate_name_workspace(cs->gate, w->place.names.real);
-	for (size_t i = 0; i < w->args->nothers; i++)
-		w->place.names.served |= w->args->other[i].row == &process_table[PROCESS_fs];
 	if (place_may_hang(&w->place, m->fd[0]))
 		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
 	if (open_execs(w, ready, m, &err) < 0) {

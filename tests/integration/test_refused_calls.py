@@ -203,7 +203,9 @@ def test_fil_3_a_flood_of_refusals_is_recorded_or_counted(by_bpf):
     def lost():
         return sum(e["count"] for e in s.history(type="events_dropped"))
 
-    harness.wait_for(lambda: recorded() + lost() == MANY, "all is recorded or counted", show=lambda: (recorded(), lost()))
+    harness.wait_for(
+        lambda: recorded() + lost() == MANY, "all is recorded or counted", show=lambda: (recorded(), lost())
+    )
     assert recorded() > 1000  # it is not all lost
 
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/recorded_path.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "model/workspace_names.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LINKS_MAX 40
+#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+static const struct call_kind kinds[] = {
+	[FILE_OPEN] = {OP_FILE_open, EVENT_file_open, false},
+	[FILE_UNLINK] = {OP_FILE_delete, EVENT_file_delete, true},
+	[FILE_RENAME] = {OP_FILE_rename, EVENT_file_rename, true},
+	[FILE_LINK] = {OP_FILE_link, EVENT_file_link, true},
+	[FILE_SYMLINK] = {OP_FILE_symlink, EVENT_symlink_create, true},
+	[FILE_MKDIR] = {OP_FILE_create, EVENT_dir_create, true},
+	[FILE_MKNOD] = {OP_FILE_create, EVENT_file_mknod, true},
+	[FILE_CHMOD] = {OP_FILE_chmod, EVENT_file_chmod, false},
+	[FILE_CHOWN] = {OP_FILE_chown, EVENT_file_chown, false},
+	[FILE_TRUNCATE] = {OP_FILE_truncate, EVENT_file_truncate, false},
+	[FILE_UTIMES] = {OP_FILE_write, EVENT_file_write, false},
+	[FILE_XATTR] = {OP_FILE_write, EVENT_file_xattr, false},
+	[FILE_STAT] = {OP_FILE_stat, EVENT_file_stat, false},
+};
+
+struct call_kind recorded_kind(const struct file_call *call)
+{
+	struct call_kind kind = kinds[call->operation];
+
+	if (call->operation == FILE_OPEN && call->flags & O_DIRECTORY)
+		return (struct call_kind){OP_FILE_list, EVENT_dir_list, false};
+	if (call->operation == FILE_OPEN && call->created)
+		return (struct call_kind){OP_FILE_create, EVENT_file_create, false};
+	if (call->operation == FILE_OPEN)
+		kind.link_self = call->flags & O_NOFOLLOW ||
+				 (call->flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+	if (call->operation == FILE_UNLINK && call->flags & AT_REMOVEDIR)
+		kind.type = EVENT_dir_delete;
+	return kind;
+}
+
+/* ---- names ---- */
+
+static char *name_of(const char *base, size_t base_len, const char *argument, size_t argument_len,
+		     bool cut)
+{
+	cleanup_free char *dir = mem_strndup(base, base_len);
+	cleanup_free char *text = mem_strndup(argument, argument_len);
+	cleanup_free char *path = path_clean(dir, text);
+
+	/* the beginning is not known */
+	return cut && text[0] != '/' ? mem_printf("...%s", path) : take(path);
+}
+
+bool recorded_call_read(const void *record, size_t len, struct recorded_call *out)
+{
+	const struct file_call *call = record;
+	const bool cut = call->cut & FILE_CUT_BASE;
+	const char *text[5];
+
+	if (len < sizeof(*call) || call->operation >= ARRAY_LEN(kinds) ||
+	    kinds[call->operation].type == 0)
+		return false;
+	text[0] = (const char *)(call + 1);
+	for (int i = 0; i < 2; i++) {
+		text[2 * i + 1] = text[2 * i] + call->path[i].base_len;
+		text[2 * i + 2] = text[2 * i + 1] + call->path[i].argument_len;
+	}
+	if (text[4] > (const char *)record + len)
+		return false;
+	*out = (struct recorded_call){.call = call};
+	out->path =
+		name_of(text[0], call->path[0].base_len, text[1], call->path[0].argument_len, cut);
+	if (call->operation == FILE_SYMLINK)
+		out->to = mem_strndup(text[3], call->path[1].argument_len);
+	else if (call->operation == FILE_RENAME || call->operation == FILE_LINK)
+		out->to = name_of(text[2], call->path[1].base_len, text[3],
+				  call->path[1].argument_len, cut);
+	return true;
+}
+
+/* The place where the workspace is shown, or NULL. */
+static const struct file_place *workspace_place(const struct file_view *view, const char *path)
+{
+	const struct file_place *p = path[0] == '/' ? file_view_find(view, path) : NULL;
+
+	return p != NULL && p->canonical != NULL && path_within(p->canonical, WORKSPACE_CANONICAL)
+		       ? p
+		       : NULL;
+}
+
+static int open_below(int tree, const char *path, int flags)
+{
+	struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags), .resolve = BENEATH};
+
+	return (int)syscall(SYS_openat2, tree, path[0] != '\0' ? path : ".", &how, sizeof(how));
+}
+
+/* The first symbolic link of a path below the tree: the bytes of the path up to its end, and its
+ * text; 0: no link. last: a link as the last name counts. */
+static size_t find_link(int tree, const char *path, bool last, char text[PATH_MAX])
+{
+	cleanup_fd int whole = open_below(tree, path, last ? 0 : O_NOFOLLOW);
+	size_t end = 0;
+
+	if (whole >= 0 || errno != ELOOP)
+		return 0;
+	while (path[end] != '\0') {
+		const size_t begin = end + (path[end] == '/');
+		cleanup_free char *part = mem_strndup(path, begin + strcspn(path + begin, "/"));
+		cleanup_fd int fd = -1;
+		ssize_t n;
+
+		end = strlen(part);
+		if (path[end] == '\0' && !last)
+			return 0;
+		fd = open_below(tree, part, O_NOFOLLOW);
+		n = fd >= 0 ? readlinkat(fd, "", text, PATH_MAX - 1) : -1;
+		if (fd < 0)
+			return 0;
+		if (n > 0) {
+			text[n] = '\0';
+			return end;
+		}
+	}
+	return 0;
+}
+
+void recorded_call_follow(struct recorded_call *r, const struct file_view *view, int tree)
+{
+	const bool last = !recorded_kind(r->call).link_self;
+	const struct file_place *p;
+	char text[PATH_MAX];
+
+	for (int i = 0; i < LINKS_MAX && (p = workspace_place(view, r->path)) != NULL; i++) {
+		cleanup_free char *canonical = path_swap(r->path, p->path, p->canonical);
+		const char *below = canonical + strlen(WORKSPACE_CANONICAL);
+		size_t end, above;
+
+		below += *below == '/';
+		end = find_link(tree, below, last, text);
+		if (end == 0)
+			return;
+		/* as the session names it: the directory of the link, its text, and the rest */
+		end = strlen(r->path) - (strlen(below) - end);
+		above = end;
+		while (above > 0 && r->path[above - 1] != '/')
+			above--;
+		cleanup_free char *dir = mem_strndup(r->path, above);
+		cleanup_free char *next = mem_printf("%s%s", text, r->path + end);
+
+		mem_replace(&r->path, path_clean(dir, next));
+	}
+}
+
+static void make_canonical(const struct file_view *view, char **path)
+{
+	const struct file_place *p =
+		*path != NULL && **path == '/' ? file_view_find(view, *path) : NULL;
+
+	if (p != NULL && p->canonical != NULL)
+		mem_replace(path, path_swap(*path, p->path, p->canonical));
+}
+
+void recorded_call_name(struct recorded_call *r, const struct file_view *view)
+{
+	make_canonical(view, &r->path);
+	if (r->call->operation != FILE_SYMLINK)
+		make_canonical(view, &r->to);
+}
+
+void recorded_call_done(struct recorded_call *r)
+{
+	free(r->path);
+	free(r->to);
+}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""monitoring.mode: ebpf: the workspace is a mount, and a program in the kernel records what is done in it."""
+
+import os
+
+import harness
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or os.environ.get("AGENTSH_TEST_BPF") == "off", reason="needs root and BPF"
+)
+OBSERVE = {"policies": {"default": "observe"}}
+
+
+def start(new_server, **more):
+    server = new_server(start=False, config={**OBSERVE, **more})
+    server.config["sandbox"].update(bpf="auto")
+    server.config["monitoring"] = {"mode": "ebpf"}
+    server.start()
+    return server
+
+
+@pytest.fixture
+def ebpf(new_server):
+    return start(new_server)
+
+
+def operations(answer, kind="file_operations", **wanted):
+    return [e for e in answer["events"][kind] if all(e.get(k) == v for k, v in wanted.items())]
+
+
+def detail(session, wall="file_rules"):
+    return next(w["detail"] for w in session.get()["enforcement"] if w["wall"] == wall)
+
+
+def test_cfg_1_monitoring_mode_ebpf(ebpf):
+    s = ebpf.session()
+    assert s.out("stat -f -c %T /workspace").strip() != "fuseblk"
+    assert "/workspace fuse" not in s.out("cat /proc/self/mounts")
+    a = s.script("echo x > a; touch /tmp/elsewhere; cat /etc/passwd > /dev/null")
+    assert {e["path"] for e in operations(a)} == {"/workspace/a"}
+    assert "BPF records what is done in the workspace" in detail(s)
+
+
+def test_fil_8_operations_are_recorded(ebpf):
+    s = ebpf.session()
+    a = s.script(
+        "mkdir -p d/e; printf 12345 > d/a; cat d/a d/a > d/b; mv d/b d/c; ln d/c d/h; ln -s a d/l; chmod 600 d/a\n"
+        "truncate -s 3 d/a; mkfifo d/p; rm d/h d/p d/l; rmdir d/e; ls d > /dev/null; touch -d yesterday d/a"
+    )
+    assert a["result"]["exit_code"] == 0, a["result"]
+    found = {(e["type"], e["path"]) for e in operations(a)}
+    assert found >= {
+        ("dir_create", "/workspace/d/e"),
+        ("file_create", "/workspace/d/a"),
+        ("file_write", "/workspace/d/a"),
+        ("file_read", "/workspace/d/a"),
+        ("file_rename", "/workspace/d/b"),
+        ("file_link", "/workspace/d/c"),
+        ("symlink_create", "/workspace/d/l"),
+        ("file_chmod", "/workspace/d/a"),
+        ("file_mknod", "/workspace/d/p"),
+        ("file_delete", "/workspace/d/h"),
+        ("dir_delete", "/workspace/d/e"),
+        ("dir_list", "/workspace/d"),
+    }
+    assert {e["command_id"] for e in operations(a)} == {a["command_id"]}
+    assert all(e["real_path"] == f"{s.workspace}{e['path'].removeprefix('/workspace')}" for e in operations(a))
+    (moved,) = operations(a, type="file_rename")
+    assert moved["operation"]["to"] == "/workspace/d/c" and moved["metadata"] == {"path_source": "argument"}
+    (made,) = operations(a, type="file_create", path="/workspace/d/a")
+    assert {"O_WRONLY", "O_CREAT"} <= set(made["operation"]["flags"]) and "metadata" not in made
+    assert [e["operation"] for e in operations(a, type="file_write", path="/workspace/d/b")] == [{"bytes": 10}]
+    assert sum(e["operation"]["bytes"] for e in operations(a, type="file_read", path="/workspace/d/a")) == 10
+    record = s.get()
+    assert record["total_file_ops"] == a["events"]["totals"]["file"]
+    assert (record["total_bytes_read"], record["total_bytes_written"]) == (10, 15)
+
+
+def test_fil_8_names_are_canonical_by_either_path(ebpf):
+    s = ebpf.session()
+    a = s.script(f"cd {s.workspace}; echo 1 > one; mkdir sub; cd sub; echo 2 > ../two; rm {s.workspace}/one")
+    assert {e["path"] for e in operations(a)} == {f"/workspace/{name}" for name in ("one", "two", "sub")}
+    (s.workspace / "link").symlink_to("/usr")
+    a = s.script("cd /workspace; touch link/x ./sub/../../usr/y")
+    assert {e["path"] for e in operations(a, "blocked_operations")} == {"/usr/x", "/usr/y"}
+
+
+def test_fil_8_bytes_are_exact_or_absent(ebpf):
+    s = ebpf.session()
+    (s.workspace / "in").write_bytes(b"r" * 300000)
+    a = s.exec(
+        "perl",
+        "-e",
+        "use Fcntl; sysopen(F, 'in', O_RDWR); sysread(F, $x, 1000); sysread(F, $x, 10); close F;"
+        "for (1 .. 50) { open(G, '<', 'in'); sysread(G, $x, 7); close G }"
+        "open(H, '>', 'out'); syswrite(H, 'x' x 5000); if (!fork) { syswrite(H, 'y' x 100); exit } wait; close H",
+    )
+    assert a["result"]["exit_code"] == 0, a["result"]
+    assert sum(e["operation"]["bytes"] for e in operations(a, type="file_read", path="/workspace/in")) == 1010 + 350
+    assert sum(e["operation"]["bytes"] for e in operations(a, type="file_write", path="/workspace/out")) == 5100
+    a = s.exec("python3", "-c", "import mmap; f = open('in', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0:1] = b'w'")
+    assert [e["operation"] for e in operations(a, type="file_write")] == [{"mapped": True}]
+
+
+def test_exe_2_the_failed_operation_is_the_error(ebpf):
+    s = ebpf.session()
+    (s.workspace / "missing-backup.txt").write_text("x")
+    for command in ("cat", "ls"):
+        error = s.exec(command, "missing.txt")["result"]["error"]
+        assert (error["code"], error["path"]) == ("ENOENT", "/workspace/missing.txt")
+        assert error["similar_files"] == ["/workspace/missing-backup.txt"]
+    assert s.exec("true")["result"]["error"] is None
+
+
+def test_fil_8_other_recorded_paths(new_server, tmp_path):
+    more, unseen = tmp_path / "more", tmp_path / "unseen"
+    for d in (tmp_path, more, unseen):
+        d.mkdir(exist_ok=True)
+        d.chmod(0o777)
+    lists = {"monitored_paths": [str(more)], "passthrough_paths": [str(unseen)]}
+    s = start(new_server, filesystem=lists).session()
+    a = s.script(f"cd {more} && cat nothing; ls {unseen}/nothing; echo x > {s.workspace}/here")
+    # a mount of their own is watched by name, too; what is beside them is not
+    assert {e["path"] for e in operations(a)} == {f"{more}/nothing", "/workspace/here"}
+
+
+def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
+    """The operation above the limit has happened."""
+    s = ebpf.session(limits={"max_file_ops": 50})
+    assert s.script("echo x > a")["result"]["exit_code"] == 0
+    a = s.script("i=0; while [ $i -lt 200 ]; do : > f$i; i=$((i+1)); done; sleep 100")
+    error = a["result"]["error"]
+    assert error["code"] == "E_RESOURCE_LIMIT" and "max_file_ops" in error["message"]
+    events = ebpf.get(f"/api/v1/sessions/{s.id}/history?type=resource_limit").json["events"]
+    assert [(e["resource"]["counter"], e["command_id"]) for e in events] == [("max_file_ops", a["command_id"])]
+    assert ebpf.post(f"{s.path}/exec", {"command": "true"}).status in (410, 429)
+
+
+def test_fil_8_every_operation_is_an_event_or_counted(ebpf):
+    s = ebpf.session()
+    a = s.exec("perl", "-e", "for (1 .. 5000) { open(F, '>', \"f$_\") or die; close F; unlink \"f$_\" }")
+    assert a["result"]["exit_code"] == 0
+
+    def found(kind):
+        return s.get(f"/history?type={kind}&limit=1")["total"]
+
+    def lost():
+        return sum(e["count"] for e in s.history(type="events_dropped"))
+
+    harness.wait_for(
+        lambda: found("file_create") + found("file_delete") + lost() == 10000,
+        "all is recorded or counted",
+        show=lambda: (found("file_create"), found("file_delete"), lost()),
+    )
+    assert found("file_create") > 1000  # it is not all lost
+
+
+def test_fil_8_a_policy_that_needs_a_file_server_is_refused(ebpf):
+    a = ebpf.post("/api/v1/sessions", {"workspace": str(ebpf.workspace()), "policy": "default"})
+    assert (a.status, a.code) == (503, "E_ENFORCEMENT"), a.body
+    assert "monitoring.mode ebpf" in a.json["error"]["message"] and "fuse" in a.json["error"]["message"]
+
+
+@pytest.mark.parametrize("way", ["off", "user"])
+def test_fil_8_without_bpf_the_server_does_not_start(new_server, way):
+    server = new_server(uid=harness.USER_UID if way == "user" else 0, start=False, config=OBSERVE)
+    server.config["sandbox"].update(bpf="off" if way == "off" else "auto")
+    server.config["monitoring"] = {"mode": "ebpf"}
+    server.start(wait=False)
+    assert server.process.wait(harness.DEADLINE) != 0
+    log = server.log_text()
+    assert ("sandbox.bpf is off" if way == "off" else "only root's server may load BPF programs") in log
+    assert "monitoring.mode" in log
