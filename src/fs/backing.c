@@ -350,16 +350,31 @@ static void prepend(struct dir_way *w, const char *name)
 	w->text[w->begin + len - 1] = w->begin + len == w->room ? '\0' : '/';
 }
 
+/* With the lock: a way from the root, by a path below it. */
+static void way_from_root(struct fs *fs, const char *path, struct dir_way *w)
+{
+	prepend(w, path);
+	w->from = (struct backing_dir){.fd = fs->backing.root};
+}
+
 /* With the lock. 0: the node itself is open or the root (`from` is it), 1: there is a way to go. */
 static int find_way(struct fs *fs, uint64_t node, struct dir_way *w)
 {
 	struct node *n = node_get(fs->nodes, node);
+	struct watch_target to;
+	int r;
 
 	if (n == NULL)
 		return -ESTALE;
 	if (!n->directory)
 		return -ENOTDIR;
 	node_key(fs->nodes, n, &w->key);
+	r = n->open_dir == 0 ? watch_redirect(fs, n, NULL, &to) : 0;
+	if (r != 0) {
+		if (r > 0)
+			way_from_root(fs, to.path, w);
+		return r;
+	}
 	for (; n->slot != NODE_ROOT && n->open_dir == 0; n = node_parent(fs->nodes, n->names)) {
 		if (n->names == NULL)
 			return -ESTALE;
@@ -397,7 +412,7 @@ static int walk_down(struct fs *fs, const struct dir_way *w)
 		mem_cleanup_fd(&at);
 		at = fd;
 		if (cut == NULL)
-			return check_fd(take_fd(at), &w->key);
+			return take_fd(at);
 		text = end + 1;
 	}
 }
@@ -442,6 +457,7 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		}
 		if (r > 0) {
 			r = walk_down(fs, &w);
+			r = r >= 0 ? check_fd(r, &w.key) : r;
 			backing_put_dir(fs, &w.from);
 		}
 		free(w.text);
@@ -458,6 +474,39 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		if (r >= 0)
 			*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
+	return r < 0 ? r : 0;
+}
+
+int backing_get_name(struct fs *fs, uint64_t parent, const char *name, struct backing_dir *out,
+		     char last[NAME_MAX + 1])
+{
+	struct dir_way w = {0};
+	struct watch_target to;
+	const struct node *n;
+	char *slash;
+	int r;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, parent);
+	r = n != NULL ? watch_redirect(fs, n, name, &to) : 0;
+	pthread_mutex_unlock(&fs->lock);
+	if (r < 0)
+		return r;
+	strcpy(last, name);
+	if (r == 0 || !to.here)
+		return backing_get_dir(fs, parent, out);
+	slash = strrchr(to.path, '/');
+	if (strlen(slash != NULL ? slash + 1 : to.path) > NAME_MAX)
+		return -ENAMETOOLONG;
+	strcpy(last, slash != NULL ? slash + 1 : to.path);
+	*out = (struct backing_dir){.fd = fs->backing.root};
+	if (slash == NULL)
+		return 0;
+	*slash = '\0';
+	way_from_root(fs, to.path, &w);
+	r = walk_down(fs, &w);
+	free(w.text);
+	*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	return r < 0 ? r : 0;
 }
 
@@ -517,7 +566,7 @@ static int reach_names(struct fs *fs, uint64_t node, const struct reach *want)
 	int r = -ESTALE;
 
 	for (unsigned i = 0;; i++) {
-		char name[NAME_MAX + 1];
+		char name[NAME_MAX + 1], last[NAME_MAX + 1];
 		const struct node_name *nm;
 		struct backing_dir dir;
 		uint64_t parent = 0;
@@ -536,10 +585,10 @@ static int reach_names(struct fs *fs, uint64_t node, const struct reach *want)
 		pthread_mutex_unlock(&fs->lock);
 		if (nm == NULL)
 			return r;
-		r = backing_get_dir(fs, parent, &dir);
+		r = backing_get_name(fs, parent, name, &dir, last);
 		if (r == 0) {
 			do
-				r = reach_name(want, dir.fd, name, &key);
+				r = reach_name(want, dir.fd, last, &key);
 			while (backing_made_room(fs, r));
 			backing_put_dir(fs, &dir);
 		}
@@ -610,7 +659,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	return r;
 }
 
-void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name)
+void backing_keep_removed(struct fs *fs, int dir, const char *at, uint64_t parent, const char *name)
 {
 	const struct node *p, *n;
 	struct backing_dir kept;
@@ -626,7 +675,7 @@ void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *n
 		node_key(fs->nodes, n, &key);
 	}
 	pthread_mutex_unlock(&fs->lock);
-	fd = id != 0 ? openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	fd = id != 0 ? openat(dir, at, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
 	if (fd >= 0)
 		fd = check_fd(fd, &key);
 	if (fd >= 0) {

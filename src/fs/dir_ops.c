@@ -123,7 +123,7 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 			d->ino = fs_number(fs, key.dev, e->d_ino);
 			d->off = (uint64_t)e->d_off;
 			d->namelen = (uint32_t)len;
-			d->type = e->d_type;
+			d->type = shown == WATCH_REDIRECTED ? DT_UNKNOWN : e->d_type;
 			memcpy(d->name, e->d_name, len);
 			r->len += need;
 		}

@@ -112,9 +112,11 @@ void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, 
 {
 	struct fuse_attr_out *out = reply_room(r, sizeof(*out));
 	unsigned ms = attr_ms(fs, st);
+	const struct node *n;
 
 	pthread_mutex_lock(&fs->lock);
-	ms = host_changes_attr_ms(fs, node_get(fs->nodes, node), ms);
+	n = node_get(fs->nodes, node);
+	ms = n != NULL && n->way != 0 ? 0 : host_changes_attr_ms(fs, n, ms);
 	fs_attributes(fs, st, &out->attr);
 	pthread_mutex_unlock(&fs->lock);
 	out->attr_valid = ms / 1000;
@@ -133,12 +135,12 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 		return p == NULL ? -ESTALE : -ENOTDIR;
 	backing_key(st, &key);
 	if (fs->watch != NULL) {
-		const uint32_t set = watch_set(fs, p, name);
-
-		/* the kernel asks each time for what some callers may not know */
-		ms = set & WATCH_OP(stat) ? 0 : ms;
-		entry_ms = set & POLICY_FILE_HIDDEN ? 0 : entry_ms;
-		key.set = key.directory ? 0 : set;
+		watch_set(fs, p, name, &key);
+		/* the kernel asks each time for what some callers may not know, and for what has
+		 * another path, too */
+		ms = key.set & WATCH_OP(stat) || key.way != 0 ? 0 : ms;
+		entry_ms = key.set & POLICY_FILE_HIDDEN || key.way != 0 ? 0 : entry_ms;
+		key.set = key.directory ? 0 : key.set;
 	}
 	n = node_look_up(fs->nodes, p, name, &key);
 	entry_ms = host_changes_name_ms(fs, p, entry_ms);

@@ -17,6 +17,7 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 	w->setup = *s;
 	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
 			  s->blocked.n == 0;
+	w->redirects = policy_redirects(gate_policy(s->gate));
 	if (policy_spares(gate_policy(s->gate), NULL))
 		w->made = made_dirs_new();
 	w->park = watch_park_new(fs, s);
@@ -124,8 +125,11 @@ static void note_directory(struct fs *fs, const struct fs_request *q, const stru
 static int soft_delete(struct fs *fs, const struct fs_request *q, struct watched *w,
 		       struct fs_reply *r, fs_op_fn *run)
 {
+	struct file_redirect to;
 	char real[PATH_MAX];
-	struct trash_victim v = {.path = w->at.path,
+	const bool elsewhere = policy_redirect(gate_policy(fs->watch->setup.gate), w->at.path, &to);
+	/* it goes back to where it was */
+	struct trash_victim v = {.path = elsewhere ? to.path : w->at.path,
 				 .real_path = watch_real_path(fs->watch, w->at.path, real),
 				 .command_id = w->k.actor.command_id};
 	uint64_t id;

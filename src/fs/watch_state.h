@@ -15,6 +15,7 @@
 struct fs_watch {
 	struct fs_watch_setup setup;
 	bool unrestricted;	/* nothing can deny anything */
+	bool redirects;		/* some names lead to others */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
 	/* Serial numbers of the last grants that were used, at serial % ACTOR_GRANTS: a grant is
@@ -70,7 +71,10 @@ struct watch_file {
 /* Finds the path of a node, or of a name in it, and decides it. -ESTALE: it has no path; the kernel
  * looks the name up again. */
 int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p);
-/* The path on the host; NULL: it is not known, or too long. */
+/* Fills in path and decisions of the name to which a rule redirects this one. False: none does. */
+bool watch_locate_target(const struct fs_watch *w, const struct watch_place *p,
+			 struct watch_place *out);
+/* The path on the host, where the name leads; NULL: it is not known, or too long. */
 const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX]);
 
 /* ---- asking: watch_ask.c ---- */

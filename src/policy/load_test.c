@@ -95,8 +95,8 @@ static const struct {
 	{F("paths: [.env], decision: deny"), "(did you mean '**/.env'?)"},
 	{F("paths: [~/.ssh], decision: deny"), "(did you mean '${HOME}/.ssh'?)"},
 	{F("paths: [./x], decision: deny"), "(did you mean '${WORKSPACE}/x'?)"},
-	{F("paths: ['/a'], decision: block"),
-	 "error: unknown decision 'block'; choices: allow, deny, approve, log, redirect, soft_delete\n"},
+	{F("paths: ['/a'], decision: block"), "error: unknown decision 'block'; choices: allow, "
+					      "deny, approve, log, redirect, soft_delete\n"},
 	{C("commands: [a], decision: alow"),
 	 "error: unknown decision 'alow' (did you mean 'allow'?); choices: allow, deny, approve, "
 	 "log, redirect\n"},
