@@ -182,7 +182,7 @@ def test_fil_3_both_names_are_decided(serve):  # noqa: F811
 
     def body():
         fails(errno.EACCES, open, "config/no-read")
-        assert Path(".agent/config/no-read").exists() and open(".agent/config/no-read").read()
+        assert Path(".agent/config/no-read").read_text()
         assert Path("config/no-write").read_text() == "text of .agent/config/no-write"
         for path in ("config/no-write", ".agent/config/no-write"):
             fails(errno.EACCES, open, path, "w")
