@@ -34,6 +34,7 @@ struct fs_handle {
 
 struct fs {
 	struct fs_setup setup;
+	struct fs_tree *tree; /* setup.trees of them; tree i is node NODE_TREE + i */
 	_Atomic uint64_t requests, request_us, parked; /* as in struct fs_counts */
 	struct fs_transport *transport;
 	uint64_t features;
@@ -125,9 +126,10 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 /* With the lock: the set of decisions and the way by which the name in the directory is a node. */
 void watch_set(const struct fs *fs, const struct node *dir, const char *name, struct node_key *out);
 /* With the lock: whether the policy redirects the name in the directory; name NULL: the directory's
- * own. 1: it leads to `path` below the root of the tree; 0: it does not; or -errno. `here`: see
+ * own. 1: it leads to `path` below the root of a tree; 0: it does not; or -errno. `here`: see
  * policy_redirect. */
 struct watch_target {
+	int root; /* borrowed */
 	char path[POLICY_NAME_MAX];
 	bool here;
 };
@@ -154,7 +156,6 @@ bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct ga
 /* Whether nothing denies the operations (bits 1 << OP_FILE_…) at the canonical path, and it is
  * shown. */
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
-const char *watch_root(const struct fs *fs); /* "/workspace" */
 struct gate *watch_gate(const struct fs *fs);
 /* The session may not add what the request would add. h: the open file, or NULL. */
 void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handle *h);

@@ -91,7 +91,10 @@ static bool redirects(void *arg, const char *dir, char out[POLICY_NAME_MAX])
 
 void fs_similar(struct fs *fs, const char *path, struct strv *out)
 {
-	const struct similar_ask ask = {fs->setup.root, watch_root(fs), allows, redirects, fs};
+	const char *rest;
+	const struct fs_tree *t = fs_tree_of(fs, path, &rest);
 
-	similar_files(&ask, path, out);
+	if (t != NULL)
+		similar_files(&(struct similar_ask){t->root, t->shown, allows, redirects, fs}, path,
+			      out);
 }

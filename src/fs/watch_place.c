@@ -24,7 +24,7 @@ static uint32_t decide_now(const struct fs_watch *w, const char *path, int error
 	bool elsewhere;
 
 	*way = 0;
-	policy_decide_file(policy, error == 0 ? path : w->setup.shown, made, rules);
+	policy_decide_file(policy, error == 0 ? path : w->first, made, rules);
 	if (w->unrestricted)
 		return 0;
 	if (error != 0)
@@ -80,23 +80,37 @@ static void locate_nameless(const struct fs_watch *w, const struct node *n, cons
 		p->made = h->file->made;
 		p->error = 0;
 	} else if (w->unrestricted || (name == NULL && !n->directory)) {
-		p->set = n->set;
+		p->set = n->directory ? 0 : n->set;
 	} else {
 		p->error = -ESTALE;
 	}
 }
 
+/* With the lock: the canonical path of a node, or of the name in it. A path that is cut or not
+ * known begins with that of the tree. */
+static int name_node(const struct fs *fs, const struct node *n, const char *name,
+		     char out[PATH_MAX])
+{
+	const int r = node_path(fs->nodes, n, name, out, PATH_MAX);
+	const struct node *dir = n->directory ? n : node_parent(fs->nodes, n->names);
+	const size_t tree = dir != NULL ? dir->set & ~NODE_ALIAS : 0;
+	const char *shown;
+
+	if (r == 0 || tree >= fs->setup.trees)
+		return r;
+	shown = fs->tree[tree].shown;
+	memcpy(out, shown, strlen(shown));
+	return node_path(fs->nodes, n, name, out + strlen(shown), PATH_MAX - strlen(shown));
+}
+
 int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p)
 {
-	const size_t len = strlen(fs->watch->setup.shown);
 	const struct node *n, *child, *dir;
 	uint32_t way;
 
-	memcpy(p->path, fs->watch->setup.shown, len);
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	p->error =
-		n == NULL ? -ESTALE : node_path(fs->nodes, n, name, p->path + len, PATH_MAX - len);
+	p->error = n == NULL ? -ESTALE : name_node(fs, n, name, p->path);
 	child = n != NULL && name != NULL ? node_child(fs->nodes, n, name) : n;
 	p->known = child != NULL;
 	p->directory = child != NULL && child->directory;
@@ -134,17 +148,6 @@ bool watch_locate_target(const struct fs_watch *w, const struct watch_place *p,
 	return true;
 }
 
-/* With the lock. */
-static int path_of(const struct fs *fs, const struct node *dir, const char *name,
-		   char out[PATH_MAX])
-{
-	const char *shown = fs->watch->setup.shown;
-	const size_t len = strlen(shown);
-
-	memcpy(out, shown, len + 1);
-	return node_path(fs->nodes, dir, name, out + len, PATH_MAX - len);
-}
-
 void watch_set(const struct fs *fs, const struct node *dir, const char *name, struct node_key *out)
 {
 	struct file_rules rules;
@@ -154,7 +157,7 @@ void watch_set(const struct fs *fs, const struct node *dir, const char *name, st
 	out->set = out->way = 0;
 	if (fs->watch->unrestricted)
 		return;
-	error = path_of(fs, dir, name != NULL ? name : WATCH_TMPFILE_NAME, path);
+	error = name_node(fs, dir, name != NULL ? name : WATCH_TMPFILE_NAME, path);
 	out->set = decide(fs->watch, path, error, made_dirs_have(fs->watch->made, fs->nodes, dir),
 			  &rules, &out->way);
 }
@@ -163,14 +166,17 @@ void watch_set(const struct fs *fs, const struct node *dir, const char *name, st
 
 int watch_target(const struct fs *fs, const char *path, struct watch_target *out)
 {
-	const char *shown = fs->watch->setup.shown;
+	const struct fs_tree *tree;
 	struct file_redirect to;
+	const char *rest;
 
 	if (!policy_redirect(gate_policy(fs->watch->setup.gate), path, &to))
 		return 0;
-	if (!path_within(to.path, shown) || to.path[strlen(shown)] == '\0')
+	tree = fs_tree_of(fs, to.path, &rest);
+	if (tree == NULL || rest[0] != '/')
 		return -EACCES;
-	strcpy(out->path, to.path + strlen(shown) + 1);
+	strcpy(out->path, rest + 1);
+	out->root = tree->root;
 	out->here = to.here;
 	return 1;
 }
@@ -183,7 +189,7 @@ int watch_redirect(const struct fs *fs, const struct node *dir, const char *name
 
 	if (fs->watch == NULL || !fs->watch->redirects)
 		return 0;
-	error = path_of(fs, dir, name, path);
+	error = name_node(fs, dir, name, path);
 	/* the caller sees for itself that an object has no name */
 	return error == 0 ? watch_target(fs, path, out) : error == -ENOENT ? 0 : error;
 }
@@ -235,21 +241,18 @@ struct gate *watch_gate(const struct fs *fs)
 	return fs->watch->setup.gate;
 }
 
-const char *watch_root(const struct fs *fs)
+const char *watch_real_path(const struct fs *fs, const char *path, char out[PATH_MAX])
 {
-	return fs->watch->setup.shown;
-}
-
-const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX])
-{
+	const struct fs_watch *w = fs->watch;
+	const struct fs_tree *t;
 	struct file_redirect to;
+	const char *rest;
 
-	if (w->setup.real == NULL || path == NULL)
-		return NULL;
-	if (w->redirects && policy_redirect(gate_policy(w->setup.gate), path, &to))
+	if (path != NULL && w->redirects && policy_redirect(gate_policy(w->setup.gate), path, &to))
 		path = to.path;
-	return snprintf(out, PATH_MAX, "%s%s", w->setup.real, path + strlen(w->setup.shown)) <
-			       PATH_MAX
+	t = path != NULL ? fs_tree_of(fs, path, &rest) : NULL;
+	return t != NULL && t->real != NULL &&
+			       snprintf(out, PATH_MAX, "%s%s", t->real, rest) < PATH_MAX
 		       ? out
 		       : NULL;
 }

@@ -14,6 +14,7 @@
 
 struct fs_watch {
 	struct fs_watch_setup setup;
+	const char *first;	/* tree; decides what has no path */
 	bool unrestricted;	/* nothing can deny anything */
 	bool redirects;		/* some names lead to others */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
@@ -75,7 +76,7 @@ int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_pl
 bool watch_locate_target(const struct fs_watch *w, const struct watch_place *p,
 			 struct watch_place *out);
 /* The path on the host, where the name leads; NULL: it is not known, or too long. */
-const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX]);
+const char *watch_real_path(const struct fs *fs, const char *path, char out[PATH_MAX]);
 
 /* ---- asking: watch_ask.c ---- */
 
