@@ -383,7 +383,9 @@ static int find_way(struct fs *fs, uint64_t node, struct dir_way *w)
 	if (n->slot == NODE_ROOT)
 		return -EACCES;
 	node_key(fs->nodes, n, &w->key);
-	r = n->open_dir == 0 ? watch_redirect(fs, n, NULL, &to) : 0;
+	/* What has several paths may have been moved by another one, so that the way is gone each
+	 * time: the policy decided about what is there now. */
+	r = watch_redirect(fs, n, NULL, &to);
 	if (r != 0) {
 		if (r > 0)
 			way_from_root(&to, w);
@@ -432,14 +434,18 @@ static int walk_down(struct fs *fs, const struct dir_way *w)
 	}
 }
 
-/* A descriptor of the same object as one of the node's handles or as its entry, or -ESTALE. */
-static int dup_known(struct fs *fs, uint64_t node)
+/* A descriptor of the same object as one of the node's handles or as its entry, or -ESTALE. placed:
+ * not if the object has several paths, of which another one may have been changed. */
+static int dup_known(struct fs *fs, uint64_t node, bool placed)
 {
+	struct watch_target to;
 	struct node *n;
 	int fd = -ESTALE;
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
+	if (n != NULL && placed && n->names != NULL && watch_redirect(fs, n, NULL, &to) != 0)
+		n = NULL;
 	if (n != NULL && (n->handles != NULL || n->open_dir != 0)) {
 		fd = n->handles != NULL ? n->handles->fd : fs->backing.dir[n->open_dir].fd;
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -485,7 +491,7 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		pthread_mutex_unlock(&fs->lock);
 	}
 	if (is_lost(r)) {
-		r = dup_known(fs, node);
+		r = dup_known(fs, node, true);
 		if (r >= 0)
 			*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
@@ -643,7 +649,7 @@ int backing_open(struct fs *fs, uint64_t node, int flags)
 	}
 	r = reach(fs, node, &want);
 	if (r == -ESTALE)
-		r = reopen(dup_known(fs, node), flags);
+		r = reopen(dup_known(fs, node, true), flags);
 	return r == -EAGAIN ? FS_MUST_WAIT : r;
 }
 
@@ -667,7 +673,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	if (open) {
 		r = backing_get_dir(fs, node, &dir);
 	} else {
-		r = dup_known(fs, node);
+		r = dup_known(fs, node, false);
 		dir = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
 	if (r < 0)

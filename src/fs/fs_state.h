@@ -126,8 +126,8 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 /* With the lock: the set of decisions and the way by which the name in the directory is a node. */
 void watch_set(const struct fs *fs, const struct node *dir, const char *name, struct node_key *out);
 /* With the lock: whether the policy redirects the name in the directory; name NULL: the directory's
- * own. 1: it leads to `path` below the root of a tree; 0: it does not; or -errno. `here`: see
- * policy_redirect. */
+ * own. 1: it leads to `path` below the root of a tree, or another path may lead to it, which is
+ * `path`; 0: neither; or -errno. `here`: see policy_redirect. */
 struct watch_target {
 	int root; /* borrowed */
 	char path[POLICY_NAME_MAX];
@@ -135,6 +135,7 @@ struct watch_target {
 };
 int watch_redirect(const struct fs *fs, const struct node *dir, const char *name,
 		   struct watch_target *out);
+bool watch_redirects(const struct fs *fs); /* whether any name leads elsewhere */
 /* The same of a canonical path. */
 int watch_target(const struct fs *fs, const char *path, struct watch_target *out);
 /* With the lock: whether another path leads to the name, or it leads to another path. */

@@ -384,7 +384,7 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 	char old_name[NAME_MAX + 1], new_name[NAME_MAX + 1];
 	struct backing_dir from, to;
 	struct node *a, *b;
-	bool doubled = false;
+	bool doubled = false, unknown = false;
 	int result = are_apart(fs, q->node, new_parent)
 			     ? -EXDEV
 			     : backing_get_name(fs, q->node, q->name[0], &from, old_name);
@@ -400,6 +400,14 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		backing_keep_removed(fs, to.fd, new_name, new_parent, q->name[1]);
 		space_removing(fs, to.fd, new_name, new_parent, q->name[1], &gone);
 	}
+	/* what another path made there meanwhile was not decided */
+	pthread_mutex_lock(&fs->lock);
+	b = node_get(fs->nodes, new_parent);
+	unknown = flags == 0 && b != NULL && watch_doubled(fs, b, q->name[1]) &&
+		  node_child(fs->nodes, b, q->name[1]) == NULL;
+	pthread_mutex_unlock(&fs->lock);
+	if (unknown)
+		flags = RENAME_NOREPLACE;
 	backing_rename_begin(fs);
 	result = renameat2(from.fd, old_name, to.fd, new_name, flags) < 0 ? -errno : 0;
 	pthread_mutex_lock(&fs->lock);
@@ -418,6 +426,8 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		space_removed(fs, &gone);
 	backing_put_dir(fs, &from);
 	backing_put_dir(fs, &to);
+	if (unknown && result == -EEXIST)
+		return -ESTALE; /* the kernel looks again */
 	return result;
 }
 

@@ -113,7 +113,8 @@ static int compare(const struct fs_watch *watch, struct watched *w, const struct
 		(w->need.names == WATCH_MOVE && decides(watch, from) == DECISION_soft_delete &&
 		 decides(watch, now) != DECISION_soft_delete && !(now->set & WATCH_OP(delete)));
 
-	if (!gains && !watch->unrestricted && (from->directory || !from->known))
+	/* where another path leads, the table may not know yet that it is a directory */
+	if (!gains && !watch->unrestricted && (from->directory || !from->known || watch->redirects))
 		gains = protected_below(watch, from->path) ||
 			policy_file_gains(policy, from->path, to->path, POLICY_FILE_ALL) ||
 			policy_file_gains(policy, to->path, from->path, WATCH_OP(create));

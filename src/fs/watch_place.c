@@ -164,14 +164,22 @@ void watch_set(const struct fs *fs, const struct node *dir, const char *name, st
 
 /* ---- names that lead elsewhere ---- */
 
+bool watch_redirects(const struct fs *fs)
+{
+	return fs->watch != NULL && fs->watch->redirects;
+}
+
 int watch_target(const struct fs *fs, const char *path, struct watch_target *out)
 {
 	const struct fs_tree *tree;
 	struct file_redirect to;
 	const char *rest;
 
-	if (!policy_redirect(gate_policy(fs->watch->setup.gate), path, &to))
-		return 0;
+	if (!policy_redirect(gate_policy(fs->watch->setup.gate), path, &to)) {
+		if (to.way == 0)
+			return 0;
+		strcpy(to.path, path);
+	}
 	tree = fs_tree_of(fs, to.path, &rest);
 	if (tree == NULL || rest[0] != '/')
 		return -EACCES;
@@ -187,7 +195,7 @@ int watch_redirect(const struct fs *fs, const struct node *dir, const char *name
 	char path[PATH_MAX];
 	int error;
 
-	if (fs->watch == NULL || !fs->watch->redirects)
+	if (!watch_redirects(fs))
 		return 0;
 	error = name_node(fs, dir, name, path);
 	/* the caller sees for itself that an object has no name */
@@ -198,7 +206,7 @@ bool watch_doubled(const struct fs *fs, const struct node *dir, const char *name
 {
 	struct node_key key;
 
-	if (fs->watch == NULL || !fs->watch->redirects)
+	if (!watch_redirects(fs))
 		return false;
 	watch_set(fs, dir, name, &key);
 	return key.way != 0;

@@ -16,7 +16,8 @@ struct fs_watch {
 	struct fs_watch_setup setup;
 	const char *first;	/* tree; decides what has no path */
 	bool unrestricted;	/* nothing can deny anything */
-	bool redirects;		/* some names lead to others */
+	bool redirects;		/* some names lead to others: */
+	pthread_rwlock_t moves; /* held from a decision to the operation; a move is alone */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
 	/* Serial numbers of the last grants that were used, at serial % ACTOR_GRANTS: a grant is

@@ -64,10 +64,16 @@ def test_fil_3_a_redirected_name_leads_to_the_other_file(tree):
     assert [p.name for p in (tree.back / "config").iterdir()] == ["covered"]
 
 
-def test_fil_3_both_names_show_a_change_at_once(tree):
+@pytest.mark.parametrize("options", [(), ("--keep", "300000"), ("--passthrough",), ("--passthrough", "--keep", "300000")])
+def test_fil_3_both_names_show_a_change_at_once(serve, options):  # noqa: F811
     """In both directions, by names that the kernel has seen before."""
+    t = serve(policy(CONFIG), *options, files=FILES)
 
     def body():
+        for _ in range(3):  # what is looked at again is kept, elsewhere
+            for path in (".", "config", ".agent", ".agent/config", "config/sub", ".agent/config/sub"):
+                for name in os.listdir(path):
+                    os.stat(f"{path}/{name}")
         for a, b in (("config", ".agent/config"), (".agent/config", "config")):
             for path in (f"{a}/f", f"{b}/f"):
                 os.stat(path)
@@ -97,7 +103,34 @@ def test_fil_3_both_names_show_a_change_at_once(tree):
             one_file.seek(0)
             assert one_file.read() == b"two"
 
-    tree.run(body)
+    t.run(body)
+
+
+def test_fil_7_what_was_kept_of_a_directory_is_looked_at_again_where_two_names_lead_to_it(serve):  # noqa: F811
+    t = serve(policy(CONFIG), "--keep", "300000", files=[*FILES, *(f"dir/{n}" for n in range(30))])
+
+    def moved():
+        for _ in range(3):
+            for name in os.listdir("dir"):
+                os.stat(f"dir/{name}")
+        os.rename("dir", "config/dir")
+        os.stat("config/dir/7")
+
+    def changed():
+        Path(".agent/config/dir/7").write_text("")
+        os.unlink(".agent/config/dir/8")
+        Path(".agent/config/dir/new").write_text("")
+
+    def seen():
+        return (
+            os.stat("config/dir/7").st_size == 0
+            and not os.path.exists("config/dir/8")
+            and "new" in os.listdir("config/dir")
+        )
+
+    t.run(moved)
+    t.run(changed)
+    harness.wait_for(lambda: t.run(seen), "the change by the other name", seconds=2)
 
 
 def test_fil_3_a_redirected_name_is_moved_and_removed_at_its_target(tree):
@@ -229,6 +262,49 @@ def test_fil_3_what_a_redirect_covers_is_not_uncovered_by_a_move(serve):  # noqa
 
     t.run(body)
     assert (t.back / "a/conf/covered").exists()
+
+
+LEFT = (errno.EACCES, errno.ENOENT, errno.ESTALE)
+
+
+@pytest.mark.parametrize(("held", "moved"), [("config", ".agent/config"), (".agent/config/sub", "config/sub")])
+def test_fil_3_a_directory_that_another_path_moved_is_not_entered_by_the_old_one(serve, held, moved):  # noqa: F811
+    """A working directory, a descriptor and a listing from before the move, and what then comes into the directory."""
+    t = serve(
+        policy(
+            rule("keys", ["/workspace/keys/*", "/workspace/safe/key"], "deny", ["read", "write", "stat", "list"]),
+            CONFIG,
+        ),
+        files=[*FILES, "keys/key"],
+    )
+
+    def gone(function, *args, **kwargs):
+        with pytest.raises(OSError) as e:
+            function(*args, **kwargs)
+        assert e.value.errno in LEFT, e.value
+
+    def attack():
+        fd = os.open(held, os.O_RDONLY | os.O_DIRECTORY)
+        path = os.open(held, os.O_PATH | os.O_DIRECTORY)
+        os.chdir(held)
+        os.rename(f"{t.place}/{moved}", f"{t.place}/safe")
+        os.rename(f"{t.place}/keys/key", f"{t.place}/safe/key")  # it is denied at both places
+        fails(errno.EACCES, open, f"{t.place}/safe/key")
+        for at in (fd, path):
+            gone(os.open, "key", os.O_RDONLY, dir_fd=at)
+            gone(os.stat, "key", dir_fd=at)
+            gone(os.open, "new", os.O_CREAT | os.O_WRONLY, dir_fd=at)
+            gone(os.rename, "key", f"{t.place}/mine", src_dir_fd=at)
+            gone(os.link, "key", f"{t.place}/mine", src_dir_fd=at)
+            gone(os.unlink, "key", dir_fd=at)
+            gone(os.mkdir, "d", dir_fd=at)
+        gone(open, "key")
+        gone(open, f"/proc/self/fd/{path}/key")
+        gone(os.listdir, fd)
+        gone(os.listdir, ".")
+
+    t.run(attack)
+    assert (t.back / "safe/key").read_text() == "text of keys/key" and not (t.back / "mine").exists()
 
 
 def test_fil_2_events_have_both_paths(tree):
