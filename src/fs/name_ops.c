@@ -410,6 +410,8 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 		flags = RENAME_NOREPLACE;
 	backing_rename_begin(fs);
 	result = renameat2(from.fd, old_name, to.fd, new_name, flags) < 0 ? -errno : 0;
+	if (unknown && result == -EINVAL) /* this file system has no such flag */
+		result = renameat(from.fd, old_name, to.fd, new_name) < 0 ? -errno : 0;
 	pthread_mutex_lock(&fs->lock);
 	a = node_get(fs->nodes, q->node);
 	b = node_get(fs->nodes, new_parent);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """File rules that redirect a name: another file is used, and both names are decided."""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -287,6 +288,7 @@ def test_fil_3_a_directory_that_another_path_moved_is_not_entered_by_the_old_one
         fd = os.open(held, os.O_RDONLY | os.O_DIRECTORY)
         path = os.open(held, os.O_PATH | os.O_DIRECTORY)
         os.chdir(held)
+        assert not os.path.exists("nothing")  # the file server has opened it
         os.rename(f"{t.place}/{moved}", f"{t.place}/safe")
         os.rename(f"{t.place}/keys/key", f"{t.place}/safe/key")  # it is denied at both places
         fails(errno.EACCES, open, f"{t.place}/safe/key")
@@ -305,6 +307,44 @@ def test_fil_3_a_directory_that_another_path_moved_is_not_entered_by_the_old_one
 
     t.run(attack)
     assert (t.back / "safe/key").read_text() == "text of keys/key" and not (t.back / "mine").exists()
+
+
+def test_fil_3_moves_by_another_path_while_it_is_opened_show_no_denied_byte(serve):  # noqa: F811
+    t = serve(
+        policy(rule("keys", ["/workspace/keys/*", "/workspace/safe/key"], "deny", ["read", "write", "stat"]), CONFIG),
+        files=[*FILES, "keys/key"],
+    )
+
+    def body():
+        held = os.open("config", os.O_RDONLY | os.O_DIRECTORY)
+        stop, seen, tried = threading.Event(), set(), 0
+
+        def move():
+            steps = [(".agent/config", "safe"), ("keys/key", "safe/key"), ("safe/key", "keys/key"), ("safe", ".agent/config")]
+            while not stop.is_set():
+                for old, new in steps:
+                    with contextlib.suppress(OSError):
+                        os.rename(old, new)
+
+        thread = threading.Thread(target=move)
+        thread.start()
+        while tried < 6000:
+            tried += 1
+            for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+                try:
+                    fd = os.open("key", flags, dir_fd=held)
+                    seen.add(os.read(fd, 100))
+                    os.close(fd)
+                    if flags != os.O_RDONLY:
+                        os.unlink("key", dir_fd=held)
+                except OSError as e:
+                    seen.add(e.errno)
+        stop.set()
+        thread.join()
+        return seen
+
+    assert t.run(body) <= {b"", *LEFT}
+    assert t.back.joinpath("keys/key").exists() or t.back.joinpath("safe/key").exists()
 
 
 def test_fil_2_events_have_both_paths(tree):
