@@ -139,7 +139,7 @@ def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
 
 def test_fil_8_every_operation_is_an_event_or_counted(ebpf):
     s = ebpf.session()
-    a = s.exec("perl", "-e", "for (1 .. 5000) { open(F, '>', \"f$_\") or die; close F; unlink \"f$_\" }")
+    a = s.exec("perl", "-e", 'for (1 .. 5000) { open(F, \'>\', "f$_") or die; close F; unlink "f$_" }')
     assert a["result"]["exit_code"] == 0
 
     def found(kind):
