@@ -221,7 +221,8 @@ static void on_record(const void *record, size_t len, void *arg)
 	/* agentsh-fs has seen the call by itself */
 	if (!is_served(c, r.path)) {
 		recorded_call_name(&r, &c->view);
-		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r))
+		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r) ||
+		    (c->setup.plan->recorded_paths.n > 0 && recorded_call_unknown(&r)))
 			settle(c, &r);
 	}
 	recorded_call_done(&r);

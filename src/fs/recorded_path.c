@@ -48,42 +48,46 @@ struct call_kind recorded_kind(const struct file_call *call)
 
 /* ---- names ---- */
 
-static char *name_of(const char *base, size_t base_len, const char *argument, size_t argument_len,
-		     bool cut)
+/* Of the record's first or second path, of which the two texts begin there. */
+static char *name_of(const struct file_call *call, int i, const char *text)
 {
-	cleanup_free char *dir = mem_strndup(base, base_len);
-	cleanup_free char *text = mem_strndup(argument, argument_len);
-	cleanup_free char *path = path_clean(dir, text);
+	cleanup_free char *dir = mem_strndup(text, call->path[i].base_len);
+	cleanup_free char *argument =
+		mem_strndup(text + call->path[i].base_len, call->path[i].argument_len);
+	cleanup_free char *path = path_clean(dir, argument);
 
+	if (call->cut & FILE_CUT_UNREAD << i)
+		return mem_strdup(RECORDED_UNKNOWN);
 	/* the beginning is not known */
-	return cut && text[0] != '/' ? mem_printf("...%s", path) : take(path);
+	return call->cut & FILE_CUT_BASE && argument[0] != '/'
+		       ? mem_printf(RECORDED_UNKNOWN "%s", path)
+		       : take(path);
 }
 
 bool recorded_call_read(const void *record, size_t len, struct recorded_call *out)
 {
 	const struct file_call *call = record;
-	const bool cut = call->cut & FILE_CUT_BASE;
-	const char *text[5];
+	const char *first = (const char *)(call + 1), *second;
 
 	if (len < sizeof(*call) || call->operation >= ARRAY_LEN(kinds) ||
 	    kinds[call->operation].type == 0)
 		return false;
-	text[0] = (const char *)(call + 1);
-	for (int i = 0; i < 2; i++) {
-		text[2 * i + 1] = text[2 * i] + call->path[i].base_len;
-		text[2 * i + 2] = text[2 * i + 1] + call->path[i].argument_len;
-	}
-	if (text[4] > (const char *)record + len)
+	second = first + call->path[0].base_len + call->path[0].argument_len;
+	if (second + call->path[1].base_len + call->path[1].argument_len >
+	    (const char *)record + len)
 		return false;
-	*out = (struct recorded_call){.call = call};
-	out->path =
-		name_of(text[0], call->path[0].base_len, text[1], call->path[0].argument_len, cut);
+	*out = (struct recorded_call){.call = call, .path = name_of(call, 0, first)};
 	if (call->operation == FILE_SYMLINK)
-		out->to = mem_strndup(text[3], call->path[1].argument_len);
+		out->to = mem_strndup(second, call->path[1].argument_len);
 	else if (call->operation == FILE_RENAME || call->operation == FILE_LINK)
-		out->to = name_of(text[2], call->path[1].base_len, text[3],
-				  call->path[1].argument_len, cut);
+		out->to = name_of(call, 1, second);
 	return true;
+}
+
+bool recorded_call_unknown(const struct recorded_call *r)
+{
+	return r->path[0] != '/' ||
+	       (r->to != NULL && r->call->operation != FILE_SYMLINK && r->to[0] != '/');
 }
 
 /* The place where the workspace is shown, or NULL. */

@@ -13,8 +13,10 @@ struct recorded_call {
 	const struct file_call *call; /* borrowed */
 	char *path, *to;	      /* owned; to: NULL: none */
 };
-/* Only from a well-formed record. A path of which the beginning is not known begins with "...". */
+/* Only from a well-formed record. A path begins with this if its beginning is not known. */
+#define RECORDED_UNKNOWN "..."
 bool recorded_call_read(const void *record, size_t len, struct recorded_call *out);
+bool recorded_call_unknown(const struct recorded_call *r); /* a path of it begins so */
 void recorded_call_done(struct recorded_call *r);
 
 struct call_kind {

@@ -125,6 +125,50 @@ def test_fil_8_other_recorded_paths(new_server, tmp_path):
     assert {e["path"] for e in operations(a)} == {f"{more}/nothing", "/workspace/here"}
 
 
+DEEP = """
+import os, sys
+os.chdir("/workspace")
+for i in range(int(sys.argv[1])):
+    os.mkdir(sys.argv[2]); os.chdir(sys.argv[2])
+os.close(os.open("secret", os.O_CREAT)); os.rename("secret", "other"); os.unlink("other")
+"""
+
+
+@pytest.mark.parametrize("levels,name", [(600, "a"), (25, "n" * 200)])
+def test_fil_8_what_is_deep_down_is_recorded(ebpf, levels, name):
+    """Of a path that is too long the end is known."""
+    s = ebpf.session()
+    a = s.exec("python3", "-c", DEEP, str(levels), name)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    for kind, end in (("file_create", "/secret"), ("file_rename", "/secret"), ("file_delete", "/other")):
+        (e,) = s.history(type=kind)
+        assert e["path"].endswith(f"/{name}{end}") and e["path"].startswith(
+            "/workspace/a/" if name == "a" else ".../n"
+        )
+
+
+# The text of the argument lies in the file that the call truncates: it is gone when the call ends.
+VANISH = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+f = open("/workspace/f", "r+b")
+m = mmap.mmap(f.fileno(), 0)
+os.chdir("/tmp")
+at = ctypes.addressof(ctypes.c_char.from_buffer(m))
+assert m[0:1] == b"/" and libc.truncate(ctypes.c_void_p(at), 0) == 0
+"""
+
+
+def test_fil_8_an_argument_that_cannot_be_read_any_more(ebpf):
+    s = ebpf.session()
+    (s.workspace / "f").write_bytes(b"/workspace/f".ljust(4096, b"\0"))
+    a = s.exec("python3", "-c", VANISH)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    (e,) = operations(a, type="file_truncate")
+    assert (e["path"], e["metadata"]["path_source"]) == ("...", "argument") and "real_path" not in e
+    assert (s.workspace / "f").stat().st_size == 0
+
+
 def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
     """The operation above the limit has happened."""
     s = ebpf.session(limits={"max_file_ops": 50})
