@@ -27,7 +27,7 @@ struct call_kind {
 struct call_kind recorded_kind(const struct file_call *call);
 
 /* Follows the symbolic links of the workspace, of which tree is the directory: a name in it may
- * lead out of it. */
+ * lead out of it. With more links than the kernel follows the path is unknown. */
 void recorded_call_follow(struct recorded_call *r, const struct file_view *view, int tree);
 /* From now on the paths are those by which rules and events know them. */
 void recorded_call_name(struct recorded_call *r, const struct file_view *view);
