@@ -306,6 +306,14 @@ static bool settle(struct process_self *p, const struct process_settle *command)
 	return true;
 }
 
+/* Also the processes that it has left behind have ended. */
+static void over(struct process_self *p, const struct process_settle *command)
+{
+	const struct file_server *s = p->program;
+
+	fs_actors_over(s->actors, command);
+}
+
 static void settings(struct process_self *p, const struct process_settings *m)
 {
 	const struct file_server *s = p->program;
@@ -376,6 +384,7 @@ static const struct process_program program = {
 	.woken = woken,
 	.tell = tell,
 	.settle = settle,
+	.over = over,
 	.settings = settings,
 	.restore = restore,
 };

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """monitoring.mode: ebpf: the workspace is a mount, and a program in the kernel records what is done in it."""
 
+import contextlib
 import os
+import shlex
+import signal
+from pathlib import Path
 
 import harness
 import pytest
+from test_hung_workspace import Hung
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or os.environ.get("AGENTSH_TEST_BPF") == "off", reason="needs root and BPF"
@@ -167,6 +172,33 @@ def test_fil_8_an_argument_that_cannot_be_read_any_more(ebpf):
     (e,) = operations(a, type="file_truncate")
     assert (e["path"], e["metadata"]["path_source"]) == ("...", "argument") and "real_path" not in e
     assert (s.workspace / "f").stat().st_size == 0
+
+
+def running(token):
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [int(line.parent.name)] if line.read_text().startswith(token) else []
+    return found
+
+
+def test_fil_8_the_last_calls_of_what_a_command_leaves_behind(ebpf):
+    """They are read when its processes and the command itself are gone."""
+    s = ebpf.session(background="keep")
+    waits = "$0 = 'left-behind'; $SIG{TERM} = sub { open(F, '>', 'last'); exit }; sleep 1000"
+    first = s.script(f"perl -e {shlex.quote(waits)} > /dev/null 2>&1 & echo $!")
+    harness.wait_for(lambda: running("left-behind"), "it waits")
+    hung = Hung(ebpf)
+    hung.stop()
+    try:
+        (pid,) = running("left-behind")
+        os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not harness.alive(pid), "it ends")
+        s.exec("true")
+    finally:
+        hung.go_on()
+    (e,) = harness.wait_for(lambda: s.history(type="file_create"), "it is recorded")
+    assert (e["path"], e.get("command_id")) == ("/workspace/last", first["command_id"])
 
 
 def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
