@@ -74,6 +74,13 @@ static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
 	fs_actors_late(s->actors, tid, k, r);
 }
 
+static void failed(void *arg, uint32_t tid, int result)
+{
+	const struct file_server *s = arg;
+
+	recorded_calls_answered(s->calls, tid, result);
+}
+
 static bool has_room(void *arg)
 {
 	struct file_server *s = arg;
@@ -262,6 +269,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.real = s->assignment.real;
 	s->watch.actor = find_actor;
 	s->watch.late = record_late;
+	s->watch.failed = failed;
 	s->watch.has_room = has_room;
 	s->session = fs_session_new(p);
 	s->actors = fs_actors_new(p, s->session);
