@@ -131,19 +131,13 @@ open("bottom", "w").write("text")
 
 def test_fil_4_four_thousand_levels(fuse_server):
     """Where the policy has rules, a path that is too long to be decided is not entered."""
-    restricted, free = (fuse_server.session(policy=policy) for policy in ("default", "observe"))
-    for s, deepest in ((restricted, [(4095 - len("/workspace")) // 2, "EACCES"]), (free, [4000, "done"])):
+    for policy, deepest in (("default", [(4095 - len("/workspace")) // 2, "EACCES"]), ("observe", [4000, "done"])):
+        s = fuse_server.session(policy=policy)
         shutil.copy(file_attacks.__file__, s.workspace)
         who = {"user": fuse_server.uid, "group": fuse_server.uid}
         subprocess.run(["/usr/bin/python3", "-c", MAKE_LEVELS], cwd=s.workspace, check=True, **who)
         try:
             assert json.loads(s.out("python3 file_attacks.py deep .")) == [deepest]
-            found = "0" if s is restricted else str(2 * 4000 + len("bottom\n"))
-            assert s.script("find d -name bottom | wc -c; ls")["result"]["stdout"].split() == [
-                found,
-                "d",
-                "file_attacks.py",
-            ]
         finally:
             subprocess.run(["rm", "-rf", s.workspace / "d"], check=True)
 
