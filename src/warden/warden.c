@@ -374,6 +374,7 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 						 .walker = w->commands.walker};
 		place_execs(&w->place, &execs);
 		execs.holds = w->approver != NULL && w->commands.walker != NULL &&
+			      w->place.names.served &&
 			      held_calls_needed(gate_policy(w->commands.gate));
 		if (w->args->exec_map_fd >= 0)
 			execs.exec.wants =
