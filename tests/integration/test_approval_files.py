@@ -22,7 +22,7 @@ file_rules:
 """
 
 
-pytestmark = on("root", "user")
+pytestmark = on("root", "user", "io_uring")
 
 
 @pytest.fixture(autouse=True)

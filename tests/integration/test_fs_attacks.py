@@ -206,6 +206,57 @@ def test_fil_3_files_of_two_devices_with_one_number(stage):
             subprocess.run(["umount", "-l", place], check=True)
 
 
+LINKED = """
+import errno, mmap, os
+def attempt(act):
+    try:
+        return act()
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def write(name, text):
+    fd = os.open(name, os.O_WRONLY)
+    os.write(fd, text)
+    os.close(fd)
+def linked(name):
+    os.link(name, "free/more")
+    os.unlink("free/more")
+def mapping(name):
+    with open(name, "rb") as f:
+        return mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+a, b = (attempt(lambda: mapping(f"{place}/one")) for place in ("free", "kept"))
+for place in ("kept", "none", "hidden", "unread"):
+    print(place, attempt(lambda: write(f"{place}/one", b"BAD")), attempt(lambda: linked(f"{place}/one")),
+          attempt(lambda: os.rename(f"{place}/one", "free/one")))
+write("free/one", b"new")
+print(a[:6], b[:6], open("kept/one", "rb").read(3), attempt(lambda: open("unread/one").read()))
+with open("free/one", "ab") as f:
+    f.write(b"+")
+print(open("kept/one", "rb").read(), os.stat("kept/one").st_size, os.stat("free/one").st_nlink)
+"""
+
+
+@pytest.mark.parametrize("first", ["free", "unread"])
+def test_fil_4_links_from_before_the_session_are_names_of_their_own(stage, first):
+    """What a name may not do is not done by it, and what is done by another one is seen, whichever is looked up first."""
+    (stage.workspace / "free/one").write_text("text")
+    for place in ("kept", "none", "hidden", "unread"):
+        os.link(stage.workspace / "free/one", stage.workspace / place / "one")
+    stage.give()
+    (stage.workspace / "linked.py").write_text(LINKED)
+    stage.session.script(f"cat {first}/one; ls -l free kept unread")
+    # without passthrough the two could not show the same
+    passes = not stage.server.uid and os.environ.get("AGENTSH_TEST_BPF") != "off"
+    mapped = "b'newt'" if passes else "ENODEV"
+    assert stage.session.out("python3 linked.py").splitlines() == [
+        "kept EACCES EACCES EACCES",
+        "none EACCES EACCES EACCES",
+        "hidden ENOENT ENOENT ENOENT",
+        "unread None EACCES EACCES",
+        f"{mapped} {mapped} b'new' EACCES",
+        "b'newt+' 5 5",
+    ]
+
+
 def test_fil_4_a_descriptor_of_another_session_opens_nothing(stage):
     """Sessions of one workspace share a home, and with it sockets. Within one session the descriptor is good."""
     other = stage.server.session(workspace=str(stage.workspace), background="keep")

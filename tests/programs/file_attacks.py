@@ -358,9 +358,11 @@ def race(directory):
             swap(directory)
             os._exit(0)
     seen, held = set(), os.open("secret", os.O_PATH)
+    paths = ["swap/f", "open/f", "open2/f", "open/g", "moved/f", f"/proc/self/fd/{held}/f"]
+    paths += [f"{top}/{directory}/{name}" for top in ("/workspace", REAL) for name in ("swap/f", "open/f", "open/g")]
     while children:
         children = [c for c in children if os.waitpid(c, os.WNOHANG)[0] == 0]
-        for path in ("swap/f", "open/f", "open2/f", "open/g", "moved/f", f"/proc/self/fd/{held}/f"):
+        for path in paths:
             for flags in (os.O_RDONLY, os.O_RDWR):
                 fd = quietly(os.open, path, flags)
                 if fd is not None:
