@@ -122,7 +122,7 @@ struct held_path {
 	uint64_t at;   /* in the caller's memory; 0: the call has no such path */
 	bool follow;   /* a link at its end */
 	/* found */
-	char *path; /* canonical; NULL: not in the workspace, or not found */
+	char *path; /* canonical; NULL: no file server serves it, or not found */
 	bool exists, directory;
 };
 struct held_walk {
@@ -210,7 +210,7 @@ static void find_path(const struct held_walk *w, struct held_path *p)
 		p->path = workspace_canonical(w->names, whole);
 		if (p->path == NULL)
 			p->path = take(whole);
-		if (!path_within(p->path, WORKSPACE_CANONICAL) || strlen(p->path) >= PATH_MAX)
+		if (workspace_served(w->names, p->path) == NULL || strlen(p->path) >= PATH_MAX)
 			free(take(p->path));
 		return;
 	}
@@ -276,10 +276,8 @@ static void answer(struct held_case *c, int errnum)
 /* It never reaches agentsh-fs, so its event is written here. */
 static void refuse(struct held_case *c)
 {
-	const char *real = c->held->setup.names->real;
-	const char *path = c->op.file.path;
 	cleanup_free char *on_host =
-		real != NULL ? path_swap(path, WORKSPACE_CANONICAL, real) : NULL;
+		workspace_on_host(c->held->setup.names, c->op.file.path);
 	const struct gate_report report = {
 		.outcome = GATE_REFUSED,
 		.latency_us = (uint64_t)(clock_mono_us(&clock_system) - c->began_us),
