@@ -255,7 +255,7 @@ const struct config_row config_rows[] = {
 	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
 	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt,/var/lib/dpkg", machine,
 	 "Paths of the machine that sessions see and cannot change. A path that does not exist is left "
-	 "out. /etc is always a fixed list of files; a path below it adds to it.",
+	 "out. Links such as /bin need not be listed where their target is. /etc is always a fixed list of files; a path below it adds to it.",
 	 "test_cfg_1_filesystem_read_only_passthrough_paths"},
 	{"filesystem.passthrough_paths", CONFIG_VIEW, AT(passthrough_paths), 0, 1, "", machine,
 	 "Paths of the machine that sessions see and may write to as their user may, unwatched. Those "

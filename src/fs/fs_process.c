@@ -76,6 +76,13 @@ static void record_late(void *arg, uint32_t tid, const struct gate_case *k,
 	fs_actors_late(s->actors, tid, k, r);
 }
 
+static void failed(void *arg, uint32_t tid, int result)
+{
+	const struct file_server *s = arg;
+
+	recorded_calls_answered(s->calls, tid, result);
+}
+
 static bool has_room(void *arg)
 {
 	struct file_server *s = arg;
@@ -277,6 +284,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.gate = p->gate;
 	s->watch.actor = find_actor;
 	s->watch.late = record_late;
+	s->watch.failed = failed;
 	s->watch.has_room = has_room;
 	s->session = fs_session_new(p);
 	s->actors = fs_actors_new(p, s->session);
@@ -321,6 +329,14 @@ static bool settle(struct process_self *p, const struct process_settle *command)
 	return true;
 }
 
+/* Also the processes that it has left behind have ended. */
+static void over(struct process_self *p, const struct process_settle *command)
+{
+	const struct file_server *s = p->program;
+
+	fs_actors_over(s->actors, command);
+}
+
 static void settings(struct process_self *p, const struct process_settings *m)
 {
 	const struct file_server *s = p->program;
@@ -334,7 +350,8 @@ static void settings(struct process_self *p, const struct process_settings *m)
 
 static void restore(struct process_self *p, uint64_t entry, uint32_t req)
 {
-	static const struct err none = {.code = E_UNAVAILABLE, .message = "there is no trash"};
+	static const struct err none = {.code = E_NOT_FOUND,
+					.message = "this session keeps nothing in a trash"};
 	const struct file_server *s = p->program;
 
 	if (s->restores != NULL)
@@ -392,6 +409,7 @@ static const struct process_program program = {
 	.woken = woken,
 	.tell = tell,
 	.settle = settle,
+	.over = over,
 	.settings = settings,
 	.restore = restore,
 };

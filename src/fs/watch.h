@@ -23,6 +23,8 @@ struct fs_watch_setup {
 	/* Any worker thread: events can be recorded. While they cannot, requests that would be
 	 * events wait. NULL: always. */
 	bool (*has_room)(void *arg);
+	/* Any worker thread: an event tells that the thread's request has failed; may be NULL. */
+	void (*failed)(void *arg, uint32_t tid, int result);
 	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
 	 * something; all below a blocked one fails with EACCES. */
 	struct strv read_only, blocked;

@@ -56,6 +56,8 @@ void watch_settle(struct fs *fs, const struct fs_request *q, struct watched *w, 
 		open_flags_format(w->need.flags, flags);
 		r.flags = flags;
 	}
+	if (result < 0 && fs->watch->setup.failed != NULL)
+		fs->watch->setup.failed(fs->watch->setup.arg, (uint32_t)q->pid, result);
 	record(fs, &w->k, w->kind, (uint32_t)q->pid, &r);
 }
 

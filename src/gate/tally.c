@@ -157,11 +157,6 @@ void tally_closed(struct tally *t, const struct actor *actor)
 	pthread_mutex_unlock(&t->lock);
 }
 
-uint64_t tally_operations(struct tally *t)
-{
-	return atomic_load(&t->operations);
-}
-
 bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1], enum tally_limit *limit)
 {
 	unsigned left = 0;

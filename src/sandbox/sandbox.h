@@ -68,9 +68,9 @@ struct sandbox_plan {
 	struct strv served;
 	uint32_t trash;	     /* the assignment brings a directory for it behind the trees */
 	uint32_t holds; /* changes of its directories wait for an approver; set by the warden */
-	/* Absolute paths of the session's view; /workspace: wherever the workspace is shown. What is
-	 * done below them is recorded by the kernel's program (bpf/file_layout.h). Empty: only what
-	 * is refused outside of trees that agentsh-fs serves. */
+	/* Absolute paths of the session's view; /workspace: wherever the workspace is shown. What
+	 * is done below them is recorded by the kernel's program (bpf/file_layout.h). Empty: only
+	 * what is refused outside of trees that agentsh-fs serves. */
 	struct strv recorded_paths;
 };
 /* The session has a process agentsh-fs. */

@@ -35,6 +35,7 @@ struct view_entry {
 	const char *path; /* borrowed from the plan */
 	uint64_t attr;
 	bool toolchain;
+	bool link_only; /* not shown unless another entry shows its target */
 };
 struct view {
 	struct view_entry *entry; /* owned */
@@ -222,7 +223,8 @@ static int show(const struct view *v, size_t i, int root, struct err *err)
 	    (fd == -1 || strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
 		return 0;
 	if (r == 0)
-		r = open_entry(v, i, fd, real, is_late(v, i) ? NULL : &tree, &link, err);
+		r = open_entry(v, i, fd, real, e->link_only || is_late(v, i) ? NULL : &tree, &link,
+			       err);
 	if (r == 0 && link) {
 		/* Relative, so that it means the same before and after the pivot. */
 		for (const char *s = strchr(e->path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
@@ -240,12 +242,22 @@ static bool is_wide(const char *path)
 	return strcmp(path, "/var") == 0;
 }
 
+/* Programs begin with names such as /bin/sh and /lib64/ld.so. Where these are links into /usr, a
+ * list has to name /usr alone. */
+static void add_links(struct view *v)
+{
+	v->entry = mem_resize(v->entry, v->n + ARRAY_LEN(system_dirs), sizeof(*v->entry));
+	for (size_t i = 0; i < ARRAY_LEN(system_dirs); i++)
+		v->entry[v->n++] = (struct view_entry){.path = system_dirs[i], .link_only = true};
+}
+
 int inside_view(struct inside *in, bool wide, struct err *err)
 {
 	struct view v;
 	int r = 0;
 
 	list(&v, &in->plan);
+	add_links(&v);
 	for (size_t i = 0; r == 0 && i < v.n; i++)
 		if (is_wide(v.entry[i].path) == wide)
 			r = show(&v, i, in->root_fd, err);
