@@ -65,7 +65,9 @@ def test_fil_3_a_redirected_name_leads_to_the_other_file(tree):
     assert [p.name for p in (tree.back / "config").iterdir()] == ["covered"]
 
 
-@pytest.mark.parametrize("options", [(), ("--keep", "300000"), ("--passthrough",), ("--passthrough", "--keep", "300000")])
+@pytest.mark.parametrize(
+    "options", [(), ("--keep", "300000"), ("--passthrough",), ("--passthrough", "--keep", "300000")]
+)
 def test_fil_3_both_names_show_a_change_at_once(serve, options):  # noqa: F811
     """In both directions, by names that the kernel has seen before."""
     t = serve(policy(CONFIG), *options, files=FILES)
@@ -320,7 +322,12 @@ def test_fil_3_moves_by_another_path_while_it_is_opened_show_no_denied_byte(serv
         stop, seen, tried = threading.Event(), set(), 0
 
         def move():
-            steps = [(".agent/config", "safe"), ("keys/key", "safe/key"), ("safe/key", "keys/key"), ("safe", ".agent/config")]
+            steps = [
+                (".agent/config", "safe"),
+                ("keys/key", "safe/key"),
+                ("safe/key", "keys/key"),
+                ("safe", ".agent/config"),
+            ]
             while not stop.is_set():
                 for old, new in steps:
                     with contextlib.suppress(OSError):
