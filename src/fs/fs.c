@@ -113,9 +113,11 @@ void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, 
 {
 	struct fuse_attr_out *out = reply_room(r, sizeof(*out));
 	unsigned ms = attr_ms(fs, st);
+	const struct node *n;
 
 	pthread_mutex_lock(&fs->lock);
-	ms = host_changes_attr_ms(fs, node_get(fs->nodes, node), ms);
+	n = node_get(fs->nodes, node);
+	ms = n != NULL && n->way != 0 ? 0 : host_changes_attr_ms(fs, n, ms);
 	fs_attributes(fs, st, &out->attr);
 	pthread_mutex_unlock(&fs->lock);
 	out->attr_valid = ms / 1000;
@@ -149,13 +151,16 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 	if (key.directory)
 		key.set = tree_set(fs, p, &key);
 	if (fs->watch != NULL) {
-		const uint32_t set = watch_set(fs, p, name);
+		struct node_key name_key;
 
-		/* the kernel asks each time for what some callers may not know */
-		ms = set & WATCH_OP(stat) ? 0 : ms;
-		entry_ms = set & POLICY_FILE_HIDDEN ? 0 : entry_ms;
+		watch_set(fs, p, name, &name_key);
+		key.way = name_key.way;
+		/* the kernel asks each time for what some callers may not know, and for what has
+		 * another path, too */
+		ms = name_key.set & WATCH_OP(stat) || key.way != 0 ? 0 : ms;
+		entry_ms = name_key.set & POLICY_FILE_HIDDEN || key.way != 0 ? 0 : entry_ms;
 		if (!key.directory)
-			key.set = set;
+			key.set = name_key.set;
 	}
 	n = node_look_up(fs->nodes, p, name, &key);
 	if (node_is_root(fs->nodes, n)) { /* the host shows a tree in itself */
@@ -391,7 +396,8 @@ const struct fs_tree *fs_tree_of(const struct fs *fs, const char *path, const ch
 void fs_counts(struct fs *fs, struct fs_counts *out)
 {
 	pthread_mutex_lock(&fs->lock);
-	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes) - 1, /* the root of the mount */
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes) -
+					   1, /* the root of the mount */
 				  .handles = fs->handles,
 				  .requests = fs->requests,
 				  .request_us = fs->request_us,

@@ -86,6 +86,8 @@ struct similar_ask {
 	int root; /* the directory that is shown as: */
 	const char *shown;
 	bool (*allows)(void *arg, const char *path, enum op_file op);
+	/* If a rule redirects the directory, writes its path below the root; may be NULL. */
+	bool (*redirects)(void *arg, const char *dir, char out[POLICY_NAME_MAX]);
 	void *arg;
 };
 void similar_files(const struct similar_ask *ask, const char *path, struct strv *out);

@@ -228,7 +228,7 @@ static bool wants_mark(const struct fs *fs, struct node *n, unsigned more)
 	struct node_key key;
 	size_t i = 0;
 
-	if (n == NULL || n->mark != 0 || !can_mark(fs))
+	if (n == NULL || n->mark != 0 || n->way != 0 || !can_mark(fs))
 		return false;
 	node_key(fs->nodes, n, &key);
 	while (i < fs->changes->devices && fs->changes->dev[i] != key.dev)
@@ -266,7 +266,7 @@ uint32_t host_changes_opened(struct fs *fs, uint64_t dir, int fd)
 	n = node_get(fs->nodes, dir);
 	wanted = wants_mark(fs, n, ASKED_LISTING);
 	m = mark_of(fs, n);
-	if (m != NULL) {
+	if (m != NULL && n->way == 0) {
 		/* a listing from the cache renews no names: every now and then it is read anew */
 		flags = FOPEN_CACHE_DIR;
 		if (m->listing && now_s() - m->since_s < fs->setup.kept_ms / 2000)
@@ -305,7 +305,7 @@ void host_changes_seen(struct fs *fs, uint64_t node, const struct fuse_attr *att
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
 	m = mark_of(fs, n);
-	wanted = n != NULL && n->handles == NULL &&
+	wanted = n != NULL && n->handles == NULL && n->way == 0 &&
 		 mark_of(fs, node_parent(fs->nodes, n->names)) != NULL && can_mark(fs) &&
 		 (m == NULL || (!m->steady && now_s() - m->since_s >= RETRY_S));
 	pthread_mutex_unlock(&fs->lock);
@@ -391,6 +391,17 @@ static void forget_all(struct fs *fs)
 		m->steady = m->directory;
 		m->since_s = 0;
 	}
+}
+
+void host_changes_lost(struct fs *fs)
+{
+	if (fs->changes == NULL)
+		return;
+	pthread_mutex_lock(&fs->lock);
+	forget_all(fs);
+	fs->changes->serial++;
+	pthread_mutex_unlock(&fs->lock);
+	eventfd_write(fs->changes->wake, 1);
 }
 
 /* The marks are used up: those that are still needed are made again. */

@@ -34,3 +34,5 @@ void host_changes_listed(struct fs *fs, uint64_t dir);
 /* The node is changed by the session in a way that the kernel does not see: by a mapping of a file
  * that it reads and writes itself (fd is open for that), or by another node (fd -1). */
 void host_changes_doubt(struct fs *fs, uint64_t node, int fd);
+/* Nothing that is kept is certain any more: the kernel forgets all of it. */
+void host_changes_lost(struct fs *fs);

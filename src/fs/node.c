@@ -157,6 +157,7 @@ static struct node *new_node(struct node_table *t, const struct node_key *key)
 	n->birth = key->birth;
 	n->device = device_index(t, key->dev);
 	n->set = key->set;
+	n->way = key->way;
 	n->directory = key->directory;
 	t->nodes++;
 	hash_node(t, n);
@@ -243,6 +244,7 @@ void node_key(const struct node_table *t, const struct node *n, struct node_key 
 				 .dev = t->device[n->device],
 				 .birth = n->birth,
 				 .set = n->set,
+				 .way = n->way,
 				 .directory = n->directory};
 }
 
@@ -262,9 +264,8 @@ int node_path(const struct node_table *t, const struct node *n, const char *name
 
 	out[begin] = '\0';
 	while (r == 0 && (name != NULL || n->slot != NODE_ROOT)) {
-		const struct node *up = name == NULL && n->directory && n->set & NODE_ALIAS
-						? at(t, NODE_TREE)
-						: n;
+		const struct node *up =
+			name == NULL && n->directory && n->set & NODE_ALIAS ? at(t, NODE_TREE) : n;
 		const struct node_name *nm = up->names;
 		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
 		const size_t len = text != NULL ? strlen(text) : 0;
@@ -435,7 +436,7 @@ static struct node *find_key(struct node_table *t, const struct node_key *key)
 	for (; s != 0; s = n->next) {
 		n = at(t, s);
 		if (n->ino == key->ino && n->device == device && n->set == key->set &&
-		    n->birth == key->birth && n->directory == key->directory)
+		    n->way == key->way && n->birth == key->birth && n->directory == key->directory)
 			return n;
 	}
 	return NULL;
@@ -469,7 +470,7 @@ struct node *node_look_up(struct node_table *t, struct node *parent, const char 
 	struct node *n = find_key(t, key);
 
 	if (n == NULL && name != NULL) {
-		/* the object that has this name and no other one, whatever its set is */
+		/* the object that has this name and no other one, whatever its set and way are */
 		n = node_child(t, parent, name);
 		if (n != NULL && (!n->hashed || n->names->next != NULL || n->ino != key->ino ||
 				  n->device != device_index(t, key->dev) ||
@@ -479,6 +480,7 @@ struct node *node_look_up(struct node_table *t, struct node *parent, const char 
 	if (n == NULL)
 		n = new_node(t, key);
 	n->set = key->set;
+	n->way = key->way;
 	n->lookups++;
 	if (name != NULL && !node_is_root(t, n)) {
 		parent->children++; /* holds it */

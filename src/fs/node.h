@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fs/node.h - the node table: the part of the tree that the kernel remembers.
  *
- * A node is one object of the backing tree under one set of decisions. Its id is a number (slot and
- * generation), never a pointer: an id that is not known any more is found out. A node has any
- * number of names, a directory one at most. The table says what the kernel has seen, not what is
- * true: the person works in the same tree, so a caller checks what a name leads to.
+ * A node is one object of the backing tree under one set of decisions, by one way. Its id is a
+ * number (slot and generation), never a pointer: an id that is not known any more is found out. A
+ * node has any number of names, a directory one at most. The table says what the kernel has seen,
+ * not what is true: the person works in the same tree, so a caller checks what a name leads to.
  *
  * A node lives while the kernel remembers it (lookups), while it is a parent of a name, and while
  * it has open handles. Pure; the caller holds the lock of the file system for every call, and a
@@ -31,6 +31,7 @@ struct node_key {
 	dev_t dev;
 	uint32_t birth; /* a hash of the birth time; 0: not known */
 	uint32_t set;	/* of decisions; of a directory: see NODE_ALIAS */
+	uint32_t way;	/* by which its path leads to it, see policy_redirect */
 	bool directory;
 };
 
@@ -57,6 +58,7 @@ struct node {
 	bool hashed;   /* false: its object is gone, and its number may belong to another one */
 	uint8_t asked; /* a directory: how often it was looked into again; kept by host_changes.c */
 	uint32_t mark; /* of the object, for changes by the host; 0: none; kept by host_changes.c */
+	uint32_t way;  /* not 0: another path leads to it, too, so that nothing of it is kept */
 };
 
 struct node_table *node_table_new(const struct node_key *root);
@@ -90,10 +92,10 @@ struct node *node_child(const struct node_table *t, const struct node *parent, c
 
 /* The node of an object, found or made, with one lookup more. (parent, name) leads to it from now
  * on, and to no other; name NULL: it has no name (O_TMPFILE). A node that has this name alone gets
- * the set of the key: it was moved to where other decisions are made. */
+ * the set and the way of the key: it was moved to where they differ. */
 struct node *node_look_up(struct node_table *t, struct node *parent, const char *name,
 			  const struct node_key *key);
-/* Whether the object has another node, with another set. */
+/* Whether the object has another node, with another set or way. */
 bool node_has_twin(const struct node_table *t, const struct node *n);
 /* The kernel forgets n lookups, at most all; the node may be gone afterwards. */
 void node_forget(struct node_table *t, struct node *n, uint64_t count);
@@ -108,5 +110,6 @@ void node_keep(struct node_table *t, struct node *n);
 /* A handle was closed or the last lookup went: frees the node if nothing holds it. */
 void node_settle(struct node_table *t, struct node *n);
 /* The number that st_ino shows: unique in the table, and the same for every call. That of the
- * root's device (of tree 0) is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535. */
+ * root's device (of tree 0) is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535.
+ */
 uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino);

@@ -284,6 +284,29 @@ static void fil_3_a_node_is_an_object_under_one_set_of_decisions(void **state)
 	node_table_free(t);
 }
 
+static void fil_3_a_directory_has_a_node_for_each_way(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *root = node_get(t, NODE_ROOT);
+	struct node_key plain = dir(10), other = dir(10);
+	struct node *a, *b;
+
+	plain.way = 1;
+	other.way = 5;
+	a = node_look_up(t, root, "a", &plain);
+	b = node_look_up(t, root, "b", &other);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(node_child(t, root, "a"), a);
+	assert_true(node_has_twin(t, a));
+	assert_ptr_equal(node_look_up(t, root, "b", &other), b);
+	/* moved to where no other path leads */
+	node_rename(t, root, "b", root, "c", false);
+	other.way = 0;
+	assert_ptr_equal(node_look_up(t, root, "c", &other), b);
+	assert_int_equal(b->way, 0);
+	node_table_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +319,7 @@ int main(void)
 		cmocka_unit_test(fil_7_rename_and_exchange_move_names),
 		cmocka_unit_test(fil_7_moved_directories_make_no_ring),
 		cmocka_unit_test(fil_7_a_known_name_costs_at_most_160_bytes),
+		cmocka_unit_test(fil_3_a_directory_has_a_node_for_each_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

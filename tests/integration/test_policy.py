@@ -416,7 +416,7 @@ def test_pol_5_an_error_is_printed_once_with_the_choices(at):
     place = f"{at.dir}/bad.yaml"
     assert (r.returncode, r.stdout) == (125, "")
     assert r.stderr.splitlines() == [
-        f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log, soft_delete",
+        f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log, redirect, soft_delete",
         f"{place}:4:23: error: '.env': a path pattern begins with '/' or '**/' (did you mean '**/.env'?)",
         f"{place}:5:23: error: no set 'none'; choices: git-control, secrets, shown",
         f"{place}:6:34: error: 'max_memory_mb' must be a number of MB, without the unit",
