@@ -33,6 +33,9 @@ struct proc_ids {
 };
 int proc_ids(pid_t tid, struct proc_ids *out); /* 0, or -1 if gone */
 bool proc_chrooted(void);		       /* our root is not that of our mount namespace */
+/* Not for a zombie. A main thread that has ended while other threads run shows as one, and the
+ * process is alive. */
+bool proc_alive(pid_t pid);
 /* Whether a process of the machine other than zombies has the real user id. */
 bool proc_uid_lives(uint32_t uid);
 bool proc_ending(pid_t pid);			  /* on its way out, dead or gone */

@@ -18,13 +18,14 @@
 #define O_CREAT 0100
 #define O_TRUNC 01000
 #define EPERM 1
+#define EBADF 9
 #define EACCES 13
 #define EROFS 30
 #define FMODE_CREATED (1 << 20)
 #define FMODE_WRITE 2
 #define MAP_SHARED 1 /* also a bit of MAP_SHARED_VALIDATE */
 #define NAME_MAX 255
-#define COMPONENTS_MAX 512
+#define COMPONENTS_MAX (FILE_PATH_MAX / 2)
 #define ANCESTORS_MAX 512
 #ifndef __NR_fchmodat2 /* newer than the headers of some machines */
 #define __NR_fchmodat2 452
@@ -355,20 +356,20 @@ static long walk_up(__u32 index, void *arg)
 	return 0;
 }
 
-/* Adds n bytes of text to the record; returns how many it added. */
-static __u32 add_text(struct scratch_call *s, const char *from, __u32 n, bool user)
+/* Adds n bytes of text to the record; returns how many it added, or -errno. */
+static long add_text(struct scratch_call *s, const char *from, __u32 n, bool user)
 {
 	const __u32 at = s->used;
 	long got;
 
 	if (at > TEXTS_MAX || n > FILE_PATH_MAX)
 		return 0;
-	if (user) {
-		got = bpf_probe_read_user_str(s->text + at, n, from);
-		got = got > 0 ? got - 1 : 0;
-	} else {
+	if (user)
+		got = bpf_probe_read_user_str(s->text + at, n, from) - 1;
+	else
 		got = bpf_probe_read_kernel(s->text + at, n, from) == 0 ? n : 0;
-	}
+	if (got < 0 || got > FILE_PATH_MAX)
+		return -1;
 	s->used = at + got;
 	return got;
 }
@@ -402,8 +403,9 @@ static void add_argument(struct task_struct *task, struct scratch_call *s,
 	const char *text = (const char *)f->arg[path & 7];
 	const __s32 fd = dir == 0 ? AT_FDCWD : (__s32)f->arg[dir & 7];
 	struct file *file;
-	__u32 base = 0, argument;
+	__u32 base = 0;
 	char first = 0;
+	long argument;
 
 	bpf_probe_read_user(&first, sizeof(first), text);
 	s->inside |= dir != DIR_NONE && first == '/';
@@ -413,12 +415,16 @@ static void add_argument(struct task_struct *task, struct scratch_call *s,
 		file = file_of(task, fd);
 		if (file != NULL)
 			base = add_path(task, s, &file->f_path);
+		else if (f->result != -EBADF) /* another thread has closed it */
+			s->call.cut |= FILE_CUT_BASE;
 	}
 	argument = add_text(s, text, FILE_PATH_MAX, true);
-	if (argument == 0 || argument == FILE_PATH_MAX - 1)
+	if (argument < 0 && text != NULL) /* the call itself may have taken it away */
+		s->call.cut |= FILE_CUT_UNREAD << (which & 1);
+	if (argument == FILE_PATH_MAX - 1)
 		s->call.cut |= FILE_CUT_ARGUMENT;
 	s->call.path[which & 1].base_len = base;
-	s->call.path[which & 1].argument_len = argument;
+	s->call.path[which & 1].argument_len = argument > 0 ? argument : 0;
 }
 
 struct ancestor_walk {
@@ -519,7 +525,7 @@ static void record_call(struct task_struct *task, const struct session_of *sessi
 		if (row->path2 != 0)
 			add_argument(task, s, f, 1);
 	}
-	if (!s->inside)
+	if (!s->inside && (s->call.cut & ~FILE_CUT_ARGUMENT) == 0)
 		return;
 	if (file != NULL && record->count_opened)
 		count_opened(s, session->slots, file);

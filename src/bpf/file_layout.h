@@ -53,7 +53,8 @@ struct file_record {
 	 * a FUSE mount. */
 	__u32 count_opened;
 	/* The root of a mount: other calls that begin from a directory outside of it, and opens of
-	 * files outside of it, are not recorded unless they are refused. root_ino 0: all are. */
+	 * files outside of it, are not recorded unless they are refused, or a path is not wholly
+	 * known. root_ino 0: all are. */
 	__u32 root_dev;
 	__u64 root_ino;
 };
@@ -98,7 +99,9 @@ enum file_operation {
 enum file_path_source { FILE_PATH_RESOLVED = 1, FILE_PATH_ARGUMENT };
 enum file_cut {
 	FILE_CUT_BASE = 1,     /* the beginning of a directory's path is missing */
-	FILE_CUT_ARGUMENT = 2, /* an argument was cut, or could not be read */
+	FILE_CUT_ARGUMENT = 2, /* an argument was cut */
+	FILE_CUT_UNREAD = 4,   /* the first argument could not be read */
+	FILE_CUT_UNREAD2 = 8,  /* the second one */
 };
 
 /* A record. The four texts follow it, one after the other, without zero bytes. */

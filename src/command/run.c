@@ -15,10 +15,11 @@
 
 void run_spawn_over(struct run *r, bool orphans)
 {
+	/* The other processes are told before they cannot find it any more. */
+	r->cs->over(r->cs->owner, r->ask.command_id);
 	actor_table_over(r->cs->actors, r->spawn, orphans);
 	exec_over(r->cs->control, r->spawn);
 	gate_command_over(r->cs->gate, r->ask.command_id);
-	r->cs->over(r->cs->owner, r->ask.command_id);
 }
 
 static void free_run(struct commands *cs, struct run *r)

@@ -386,8 +386,8 @@ static const char *check_records(const struct config *c)
 {
 	return strcmp(c->bpf, "off") == 0 && config_needs_bpf(c) != NULL
 		       ? "monitoring.mode: ebpf needs BPF, and sandbox.bpf is off; set sandbox.bpf "
-			 "to auto, "
-			 "or monitoring.mode to fuse"
+			 "to "
+			 "auto, or monitoring.mode to fuse"
 		       : NULL;
 }
 

@@ -62,26 +62,30 @@ static bool is_lost(int r)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -ESTALE || r == -ENXIO;
 }
 
-int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_key *root_key)
+int backing_dir_key(int dir, struct node_key *out)
 {
-	struct rlimit files;
 	struct statx st;
-	int r = stat_fd(root, &st);
+	int r = stat_fd(dir, &st);
 
 	if (r == 0 && !S_ISDIR(st.stx_mode))
 		r = -ENOTDIR;
-	if (r < 0)
-		return r;
+	if (r == 0)
+		backing_key(&st, out);
+	return r;
+}
+
+void backing_init(struct backing *b, unsigned open_dirs)
+{
+	struct rlimit files;
+
 	if (open_dirs == 0)
 		open_dirs = FS_OPEN_DIRS;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && open_dirs > files.rlim_cur / 4)
 		open_dirs = (unsigned)(files.rlim_cur / 4);
-	*b = (struct backing){.root = root, .room = (uint16_t)open_dirs};
+	*b = (struct backing){.room = (uint16_t)open_dirs};
 	b->room += b->room == 0;
 	b->dir = mem_alloc((b->room + 1U) * sizeof(*b->dir));
 	pthread_cond_init(&b->rename_done, NULL);
-	backing_key(&st, root_key);
-	return 0;
 }
 
 void backing_done(struct backing *b)
@@ -350,7 +354,15 @@ static void prepend(struct dir_way *w, const char *name)
 	w->text[w->begin + len - 1] = w->begin + len == w->room ? '\0' : '/';
 }
 
-/* With the lock. 0: the node itself is open or the root (`from` is it), 1: there is a way to go. */
+/* The directory of a tree whose root the node is; -1: of none. */
+static int tree_root(const struct fs *fs, uint64_t node)
+{
+	return node >= NODE_TREE && node - NODE_TREE < fs->setup.trees
+		       ? fs->tree[node - NODE_TREE].root
+		       : -1;
+}
+
+/* With the lock. 0: the node itself is open or a root (`from` is it), 1: there is a way to go. */
 static int find_way(struct fs *fs, uint64_t node, struct dir_way *w)
 {
 	struct node *n = node_get(fs->nodes, node);
@@ -359,14 +371,17 @@ static int find_way(struct fs *fs, uint64_t node, struct dir_way *w)
 		return -ESTALE;
 	if (!n->directory)
 		return -ENOTDIR;
+	if (n->slot == NODE_ROOT)
+		return -EACCES;
 	node_key(fs->nodes, n, &w->key);
-	for (; n->slot != NODE_ROOT && n->open_dir == 0; n = node_parent(fs->nodes, n->names)) {
+	for (; !node_is_root(fs->nodes, n) && n->open_dir == 0;
+	     n = node_parent(fs->nodes, n->names)) {
 		if (n->names == NULL)
 			return -ESTALE;
 		prepend(w, n->names->text);
 	}
-	w->from = (struct backing_dir){.fd = fs->backing.root};
-	if (n->slot != NODE_ROOT)
+	w->from = (struct backing_dir){.fd = tree_root(fs, node_id(n))};
+	if (!node_is_root(fs->nodes, n))
 		use_entry(&fs->backing, n->open_dir, &w->from);
 	return w->begin < w->room;
 }
@@ -568,10 +583,13 @@ static int reach(struct fs *fs, uint64_t node, const struct reach *want)
 int backing_open(struct fs *fs, uint64_t node, int flags)
 {
 	const struct reach want = {.flags = flags};
+	const int root = tree_root(fs, node);
 	int r;
 
-	if (node == NODE_ROOT) {
-		r = openat(fs->backing.root, ".", flags | O_CLOEXEC);
+	if (node == NODE_ROOT)
+		return -EACCES;
+	if (root >= 0) {
+		r = openat(root, ".", flags | O_CLOEXEC);
 		return r < 0 ? -errno : r;
 	}
 	r = reach(fs, node, &want);
@@ -590,7 +608,8 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	open = n != NULL && (n->slot == NODE_ROOT || (n->directory && n->open_dir != 0));
+	open = n != NULL &&
+	       (node_is_root(fs->nodes, n) || (n->directory && n->open_dir != 0));
 	pthread_mutex_unlock(&fs->lock);
 	if (!open) {
 		r = reach(fs, node, &want);

@@ -25,7 +25,6 @@ struct open_dir {
 
 /* Guarded by the lock of the file system. */
 struct backing {
-	int root;
 	struct open_dir *dir; /* 1 to room; entry 0 is the end of the list in both directions */
 	uint16_t room, count; /* entries beyond count were never used */
 	int *closing;	      /* descriptors of freed nodes; see backing_close_forgotten */
@@ -41,10 +40,10 @@ struct backing {
 /* A borrowed directory descriptor. */
 struct backing_dir {
 	int fd;
-	uint16_t entry; /* 0: the root; BACKING_OWNED: closed when it is put back */
+	uint16_t entry; /* 0: the root of a tree; BACKING_OWNED: closed when it is put back */
 };
 
-int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_key *root_key);
+void backing_init(struct backing *b, unsigned open_dirs);
 void backing_done(struct backing *b);
 
 /* The descriptor (O_PATH) of a directory; 0 or -errno. Put it back soon. */
@@ -75,6 +74,8 @@ bool backing_made_room(struct fs *fs, int r);
 void backing_proc_path(char path[BACKING_PROC_PATH], int fd);
 
 void backing_key(const struct statx *st, struct node_key *out);
+/* The key of a directory that is open. 0 or -errno. */
+int backing_dir_key(int dir, struct node_key *out);
 
 /* Around a rename in the backing tree and in the table. */
 void backing_rename_begin(struct fs *fs);

@@ -38,7 +38,10 @@ int op_syncfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	if (fs_is_queue_thread(fs, q))
 		return FS_MUST_WAIT;
-	return syncfs(fs->backing.root) < 0 ? -errno : 0;
+	for (size_t i = 0; i < fs->setup.trees; i++)
+		if (syncfs(fs->tree[i].root) < 0)
+			return -errno;
+	return 0;
 }
 
 /* Reads entries at the offset, unless the next one is already there. 0: the end. */

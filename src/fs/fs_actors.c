@@ -71,8 +71,14 @@ bool fs_actors_granted(void *actors, uint32_t tid, struct file_grant *need)
 
 void fs_actors_over(struct fs_actors *a, const struct process_settle *command)
 {
-	const unsigned at = a->next_ended++ % ENDED;
+	unsigned at = 0;
 
+	if (command->spawn == 0)
+		return;
+	while (at < ENDED && a->ended[at].actor.spawn != command->spawn)
+		at++;
+	if (at == ENDED)
+		at = a->next_ended++ % ENDED;
 	a->ended[at].since_us = (int64_t)command->since_us;
 	a->ended[at].until_us = (int64_t)command->until_us;
 	a->ended[at].actor =

@@ -29,7 +29,7 @@ bool fs_actors_led(struct fs_actors *a, const struct actor_query *q, struct acto
 /* Takes a copy of the settled operation and records it when the warden has named the actor. */
 void fs_actors_ask(struct fs_actors *a, const struct actor_query *q, const struct gate_case *k,
 		   const struct gate_report *r);
-/* The command has ended. */
+/* The command has ended, or its last process has. */
 void fs_actors_over(struct fs_actors *a, const struct process_settle *command);
 /* Asks the warden about what other threads have handed over. */
 void fs_actors_woken(struct fs_actors *a);

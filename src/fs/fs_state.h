@@ -34,6 +34,7 @@ struct fs_handle {
 
 struct fs {
 	struct fs_setup setup;
+	struct fs_tree *tree; /* setup.trees of them; tree i is node NODE_TREE + i */
 	_Atomic uint64_t requests, request_us, parked; /* as in struct fs_counts */
 	struct fs_transport *transport;
 	uint64_t features;
@@ -140,7 +141,6 @@ bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct ga
 /* Whether nothing denies the operations (bits 1 << OP_FILE_…) at the canonical path, and it is
  * shown. */
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
-const char *watch_root(const struct fs *fs); /* "/workspace" */
 struct gate *watch_gate(const struct fs *fs);
 /* The session may not add what the request would add. h: the open file, or NULL. */
 void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handle *h);

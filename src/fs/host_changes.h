@@ -10,7 +10,7 @@
 #include "fs/fs_state.h"
 
 /* NULL: nothing is kept longer, because this kernel or this file system cannot tell. */
-struct host_changes *host_changes_new(int root, unsigned marks);
+struct host_changes *host_changes_new(const struct fs *fs);
 /* The thread that reads the events. Nothing is marked before. */
 void host_changes_start(struct fs *fs);
 /* Nothing is marked and no notification is sent any more. While one is sent, the kernel may wait

@@ -16,6 +16,7 @@
 struct node_table {
 	struct node **chunk;
 	uint32_t slots; /* in use or free; slot 0 is not used */
+	uint32_t trees; /* in the slots behind that of the root */
 	uint32_t free;	/* slot; 0: none */
 	uint32_t nodes, hashed, names;
 	uint32_t *by_key; /* slots */
@@ -190,12 +191,17 @@ static void free_node(struct node_table *t, struct node *n)
 	t->nodes--;
 }
 
+bool node_is_root(const struct node_table *t, const struct node *n)
+{
+	return n->slot < NODE_TREE + t->trees;
+}
+
 /* Without a name and without a handle nothing keeps the object: its number may be used again. With
  * an open handle the number stays its own, and another name of it that is found later must lead to
  * this node. A directory has one name at most, so that the call below goes one level deep. */
 void node_settle(struct node_table *t, struct node *n)
 {
-	while (n != NULL && n->used && n->slot != NODE_ROOT && n->handles == NULL) {
+	while (n != NULL && n->used && !node_is_root(t, n) && n->handles == NULL) {
 		struct node_name *nm = n->names;
 		struct node *parent = nm != NULL ? at(t, nm->parent) : NULL;
 
@@ -256,7 +262,10 @@ int node_path(const struct node_table *t, const struct node *n, const char *name
 
 	out[begin] = '\0';
 	while (r == 0 && (name != NULL || n->slot != NODE_ROOT)) {
-		const struct node_name *nm = n->names;
+		const struct node *up = name == NULL && n->directory && n->set & NODE_ALIAS
+						? at(t, NODE_TREE)
+						: n;
+		const struct node_name *nm = up->names;
 		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
 		const size_t len = text != NULL ? strlen(text) : 0;
 
@@ -401,7 +410,7 @@ static void set_name(struct node_table *t, struct node *n, struct node *parent, 
 		if (n->children > 0)
 			break_ring(t, n, parent);
 	}
-	ensure(len <= NAME_MAX);
+	ensure(len <= NAME_MAX || node_is_root(t, n));
 	grow_names(t);
 	nm = mem_alloc(sizeof(*nm) + len + 1);
 	nm->parent = parent->slot;
@@ -471,7 +480,7 @@ struct node *node_look_up(struct node_table *t, struct node *parent, const char 
 		n = new_node(t, key);
 	n->set = key->set;
 	n->lookups++;
-	if (name != NULL && n->slot != NODE_ROOT) {
+	if (name != NULL && !node_is_root(t, n)) {
 		parent->children++; /* holds it */
 		set_name(t, n, parent, name);
 		parent->children--;
@@ -530,6 +539,16 @@ struct node_table *node_table_new(const struct node_key *root)
 		t->seed = (uintptr_t)t;
 	new_node(t, root)->lookups = 1;
 	return t;
+}
+
+void node_add_tree(struct node_table *t, const struct node_key *key, const char *name)
+{
+	struct node *n = new_node(t, key);
+
+	t->trees++;
+	ensure(n->slot == NODE_TREE + t->trees - 1);
+	n->lookups = 1;
+	set_name(t, n, at(t, NODE_ROOT), name);
 }
 
 void node_table_free(struct node_table *t)

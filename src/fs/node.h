@@ -17,6 +17,10 @@
 
 #define NODE_ROOT 1 /* FUSE_ROOT_ID */
 
+/* The set of a directory: the number of its tree, and this if it is also the root of tree 0, seen
+ * through another tree. Its files are named by tree 0 then. */
+#define NODE_ALIAS (UINT32_C(1) << 31)
+
 struct fs_handle;
 struct node_table;
 
@@ -26,7 +30,7 @@ struct node_key {
 	uint64_t ino;
 	dev_t dev;
 	uint32_t birth; /* a hash of the birth time; 0: not known */
-	uint32_t set;	/* of decisions */
+	uint32_t set;	/* of decisions; of a directory: see NODE_ALIAS */
 	bool directory;
 };
 
@@ -57,6 +61,12 @@ struct node {
 
 struct node_table *node_table_new(const struct node_key *root);
 void node_table_free(struct node_table *t); /* NULL is fine */
+/* The root of a tree, with a name below NODE_ROOT that may have slashes. It stays and is not moved.
+ * Before other nodes are made: tree i is node NODE_TREE + i. */
+void node_add_tree(struct node_table *t, const struct node_key *key, const char *name);
+#define NODE_TREE 2
+/* NODE_ROOT, or the root of a tree. */
+bool node_is_root(const struct node_table *t, const struct node *n);
 /* Called with the entry of a node that is freed, if it has one. */
 typedef void node_gone_fn(void *arg, uint16_t open_dir);
 void node_on_gone(struct node_table *t, node_gone_fn *fn, void *arg);
@@ -68,7 +78,8 @@ void node_key(const struct node_table *t, const struct node *n, struct node_key 
 /* The parent of one of its names, NULL for the root. */
 struct node *node_parent(const struct node_table *t, const struct node_name *name);
 /* Writes the path of a node by its newest name, or of the name below it, with a slash before each
- * component: "" for the root. -ENOENT: the node or a directory above it has no name.
+ * component: "" for the root; what is below an alias is in tree 0. -ENOENT: the node or a directory
+ * above it has no name.
  * -ENAMETOOLONG: it does not fit. `out` then has the end of the path behind "/...". */
 int node_path(const struct node_table *t, const struct node *n, const char *name, char *out,
 	      size_t size);
@@ -97,5 +108,5 @@ void node_keep(struct node_table *t, struct node *n);
 /* A handle was closed or the last lookup went: frees the node if nothing holds it. */
 void node_settle(struct node_table *t, struct node *n);
 /* The number that st_ino shows: unique in the table, and the same for every call. That of the
- * root's device is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535. */
+ * root's device (of tree 0) is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535. */
 uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino);

@@ -13,13 +13,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define TURN 2048   /* records between two looks at other descriptors */
-#define DRAIN 8192  /* more than the ring holds */
-#define GATHER_MS 1 /* so long calls are gathered: a wake-up costs more than a record */
-#define AGAIN_MS 50 /* while the ring of events is full */
+#define TURN 2048	  /* records between two looks at other descriptors */
+#define DRAIN 8192	  /* more than the ring holds */
+#define GATHER_MS 1	  /* so long calls are gathered: a wake-up costs more than a record */
+#define AGAIN_MS 50	  /* while the ring of events is full */
+#define ANSWERS 2048	  /* of agentsh-fs that are remembered; more than the ring has records */
+#define ANSWER_US 1000000 /* an older one belongs to another call */
 
 struct recorded_calls {
 	struct recorded_calls_setup setup;
@@ -29,6 +32,13 @@ struct recorded_calls {
 	struct opened_files *opened; /* NULL: bytes are not counted */
 	uint64_t dropped;	     /* calls that were reported as lost */
 	bool closing;		     /* the warden does not answer any more */
+	pthread_mutex_t lock;	     /* of answers */
+	/* Refusals that agentsh-fs has recorded: of this thread, then (CLOCK_BOOTTIME). */
+	struct {
+		uint32_t tid; /* 0: its call was found */
+		int64_t at_us;
+	} answer[ANSWERS];
+	unsigned answers; /* so far */
 };
 
 /* ---- what it was refused by ---- */
@@ -165,9 +175,14 @@ static void record_bytes(void *arg, const struct opened_report *r)
 	record(c, r->who, &k, &report);
 }
 
+static bool is_refusal(int result)
+{
+	return result == -EROFS || result == -EACCES || result == -EPERM;
+}
+
 static bool is_refused(const struct file_call *call)
 {
-	return call->result == -EROFS || call->result == -EACCES || call->result == -EPERM;
+	return is_refusal(call->result);
 }
 
 static void settle(struct recorded_calls *c, const struct recorded_call *r)
@@ -209,6 +224,37 @@ static bool is_served(const struct recorded_calls *c, const char *path)
 	return p != NULL && p->rest == HOLDER_SERVER;
 }
 
+void recorded_calls_answered(struct recorded_calls *c, uint32_t tid, int result)
+{
+	if (c == NULL || !is_refusal(result))
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->answer[c->answers % ANSWERS].tid = tid;
+	c->answer[c->answers++ % ANSWERS].at_us = clock_boot_us(&clock_system);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Whether agentsh-fs has recorded the refusal: its last answer to the thread was the call's. The
+ * name alone does not show it, because it may have led through a link that is gone by now. */
+static bool was_answered(struct recorded_calls *c, const struct file_call *call)
+{
+	const int64_t end_us = (int64_t)(call->time / 1000);
+	bool found = false;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned n = 1; n <= ANSWERS && !found; n++) {
+		const unsigned i = (c->answers - n) % ANSWERS;
+
+		if (c->answer[i].at_us < end_us - ANSWER_US)
+			break;
+		found = c->answer[i].tid == call->tid && c->answer[i].at_us <= end_us;
+		if (found)
+			c->answer[i].tid = 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
 static void on_record(const void *record, size_t len, void *arg)
 {
 	struct recorded_calls *c = arg;
@@ -218,10 +264,10 @@ static void on_record(const void *record, size_t len, void *arg)
 		return;
 	if (is_refused(r.call))
 		recorded_call_follow(&r, &c->view, c->setup.tree);
-	/* agentsh-fs has seen the call by itself */
-	if (!is_served(c, r.path)) {
+	if (!is_served(c, r.path) || (is_refused(r.call) && !was_answered(c, r.call))) {
 		recorded_call_name(&r, &c->view);
-		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r))
+		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r) ||
+		    (c->setup.plan->recorded_paths.n > 0 && recorded_call_unknown(&r)))
 			settle(c, &r);
 	}
 	recorded_call_done(&r);
@@ -338,6 +384,7 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 	int r;
 
 	c->setup = *s;
+	pthread_mutex_init(&c->lock, NULL);
 	sandbox_file_view(s->plan, &c->view);
 	r = call_ring_open(s->ring, &c->ring, err);
 	if (r < 0) {
@@ -374,5 +421,6 @@ void recorded_calls_free(struct recorded_calls *c)
 	watch_free(c->turn);
 	call_ring_free(c->ring);
 	file_view_done(&c->view);
+	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

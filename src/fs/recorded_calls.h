@@ -28,6 +28,8 @@ struct recorded_calls_setup {
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
 		       struct err *err);
 void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
+/* Any thread: agentsh-fs has recorded that a request of the thread failed. NULL is fine. */
+void recorded_calls_answered(struct recorded_calls *c, uint32_t tid, int result);
 /* A command has ended: writes the events of all that was recorded by now. NULL is fine. */
 void recorded_calls_drain(struct recorded_calls *c);
 /* fs_similar for a session without FUSE. */

@@ -11,7 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40
+#define LINKS_MAX 40   /* as the kernel follows */
+#define STEPS_MAX 8192 /* names of one path, with those of the links */
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 static const struct call_kind kinds[] = {
@@ -48,42 +49,46 @@ struct call_kind recorded_kind(const struct file_call *call)
 
 /* ---- names ---- */
 
-static char *name_of(const char *base, size_t base_len, const char *argument, size_t argument_len,
-		     bool cut)
+/* Of the record's first or second path, of which the two texts begin there. */
+static char *name_of(const struct file_call *call, int i, const char *text)
 {
-	cleanup_free char *dir = mem_strndup(base, base_len);
-	cleanup_free char *text = mem_strndup(argument, argument_len);
-	cleanup_free char *path = path_clean(dir, text);
+	cleanup_free char *dir = mem_strndup(text, call->path[i].base_len);
+	cleanup_free char *argument =
+		mem_strndup(text + call->path[i].base_len, call->path[i].argument_len);
+	cleanup_free char *path = path_clean(dir, argument);
 
+	if (call->cut & FILE_CUT_UNREAD << i)
+		return mem_strdup(RECORDED_UNKNOWN);
 	/* the beginning is not known */
-	return cut && text[0] != '/' ? mem_printf("...%s", path) : take(path);
+	return call->cut & FILE_CUT_BASE && argument[0] != '/'
+		       ? mem_printf(RECORDED_UNKNOWN "%s", path)
+		       : take(path);
 }
 
 bool recorded_call_read(const void *record, size_t len, struct recorded_call *out)
 {
 	const struct file_call *call = record;
-	const bool cut = call->cut & FILE_CUT_BASE;
-	const char *text[5];
+	const char *first = (const char *)(call + 1), *second;
 
 	if (len < sizeof(*call) || call->operation >= ARRAY_LEN(kinds) ||
 	    kinds[call->operation].type == 0)
 		return false;
-	text[0] = (const char *)(call + 1);
-	for (int i = 0; i < 2; i++) {
-		text[2 * i + 1] = text[2 * i] + call->path[i].base_len;
-		text[2 * i + 2] = text[2 * i + 1] + call->path[i].argument_len;
-	}
-	if (text[4] > (const char *)record + len)
+	second = first + call->path[0].base_len + call->path[0].argument_len;
+	if (second + call->path[1].base_len + call->path[1].argument_len >
+	    (const char *)record + len)
 		return false;
-	*out = (struct recorded_call){.call = call};
-	out->path =
-		name_of(text[0], call->path[0].base_len, text[1], call->path[0].argument_len, cut);
+	*out = (struct recorded_call){.call = call, .path = name_of(call, 0, first)};
 	if (call->operation == FILE_SYMLINK)
-		out->to = mem_strndup(text[3], call->path[1].argument_len);
+		out->to = mem_strndup(second, call->path[1].argument_len);
 	else if (call->operation == FILE_RENAME || call->operation == FILE_LINK)
-		out->to = name_of(text[2], call->path[1].base_len, text[3],
-				  call->path[1].argument_len, cut);
+		out->to = name_of(call, 1, second);
 	return true;
+}
+
+bool recorded_call_unknown(const struct recorded_call *r)
+{
+	return r->path[0] != '/' ||
+	       (r->to != NULL && r->call->operation != FILE_SYMLINK && r->to[0] != '/');
 }
 
 /* The place where the workspace is shown, or NULL. */
@@ -103,61 +108,80 @@ static int open_below(int tree, const char *path, int flags)
 	return (int)syscall(SYS_openat2, tree, path[0] != '\0' ? path : ".", &how, sizeof(how));
 }
 
-/* The first symbolic link of a path below the tree: the bytes of the path up to its end, and its
- * text; 0: no link. last: a link as the last name counts. */
-static size_t find_link(int tree, const char *path, bool last, char text[PATH_MAX])
+/* A path of the session below the tree; owned. NULL: it leads elsewhere. */
+static char *below_tree(const struct file_view *view, const char *path)
 {
-	cleanup_fd int whole = open_below(tree, path, last ? 0 : O_NOFOLLOW);
-	size_t end = 0;
+	const struct file_place *p = workspace_place(view, path);
+	cleanup_free char *canonical = p != NULL ? path_swap(path, p->path, p->canonical) : NULL;
+	const char *below = canonical != NULL ? canonical + strlen(WORKSPACE_CANONICAL) : NULL;
 
-	if (whole >= 0 || errno != ELOOP)
-		return 0;
-	while (path[end] != '\0') {
-		const size_t begin = end + (path[end] == '/');
-		cleanup_free char *part = mem_strndup(path, begin + strcspn(path + begin, "/"));
-		cleanup_fd int fd = -1;
-		ssize_t n;
+	return below != NULL ? mem_strdup(below + strspn(below, "/")) : NULL;
+}
 
-		end = strlen(part);
-		if (path[end] == '\0' && !last)
-			return 0;
-		fd = open_below(tree, part, O_NOFOLLOW);
-		n = fd >= 0 ? readlinkat(fd, "", text, PATH_MAX - 1) : -1;
-		if (fd < 0)
-			return 0;
-		if (n > 0) {
-			text[n] = '\0';
-			return end;
-		}
+/* A path on its way through the links: `at` begins from `done`, on which there is none. */
+struct route {
+	const struct file_view *view;
+	int tree;
+	bool last;  /* a link as the last name is followed */
+	char *done; /* owned */
+	char *text; /* owned */
+	char *at;   /* in text */
+};
+
+/* False: no link, and no `..`, which is another directory where a link leads to. */
+static bool has_links(const struct route *r)
+{
+	cleanup_free char *path = path_clean(r->done, r->at);
+	cleanup_free char *below = below_tree(r->view, path);
+	cleanup_fd int fd = -1;
+
+	if (below == NULL || strstr(r->at, "..") != NULL)
+		return strstr(r->at, "..") != NULL;
+	fd = open_below(r->tree, below, r->last ? 0 : O_NOFOLLOW);
+	return fd < 0 && errno == ELOOP;
+}
+
+/* Goes one name on. True: it was a link. */
+static bool follow_one(struct route *r)
+{
+	const size_t len = strcspn(r->at, "/"), gap = strspn(r->at + len, "/");
+	cleanup_free char *name = mem_strndup(r->at, len);
+	cleanup_free char *path = path_clean(len > 0 ? r->done : "/", name);
+	cleanup_free char *below = gap > 0 || r->last ? below_tree(r->view, path) : NULL;
+	cleanup_fd int fd = below != NULL ? open_below(r->tree, below, O_NOFOLLOW) : -1;
+	char link[PATH_MAX];
+	const ssize_t n = fd >= 0 ? readlinkat(fd, "", link, sizeof(link)) : 0;
+
+	r->at += len + gap;
+	if (n > 0) {
+		r->at = mem_printf("%.*s%s%s", (int)n, link, gap > 0 ? "/" : "", r->at);
+		mem_replace(&r->text, r->at);
+		return true;
 	}
-	return 0;
+	mem_replace(&r->done, take(path));
+	return false;
 }
 
 void recorded_call_follow(struct recorded_call *r, const struct file_view *view, int tree)
 {
-	const bool last = !recorded_kind(r->call).link_self;
-	const struct file_place *p;
-	char text[PATH_MAX];
+	const char *base = (const char *)(r->call + 1);
+	struct route to = {.view = view, .tree = tree, .last = !recorded_kind(r->call).link_self};
+	unsigned steps = 0;
 
-	for (int i = 0; i < LINKS_MAX && (p = workspace_place(view, r->path)) != NULL; i++) {
-		cleanup_free char *canonical = path_swap(r->path, p->path, p->canonical);
-		const char *below = canonical + strlen(WORKSPACE_CANONICAL);
-		size_t end, above;
-
-		below += *below == '/';
-		end = find_link(tree, below, last, text);
-		if (end == 0)
-			return;
-		/* as the session names it: the directory of the link, its text, and the rest */
-		end = strlen(r->path) - (strlen(below) - end);
-		above = end;
-		while (above > 0 && r->path[above - 1] != '/')
-			above--;
-		cleanup_free char *dir = mem_strndup(r->path, above);
-		cleanup_free char *next = mem_printf("%s%s", text, r->path + end);
-
-		mem_replace(&r->path, path_clean(dir, next));
-	}
+	if (recorded_call_unknown(r))
+		return;
+	to.done = mem_strndup(base, r->call->path[0].base_len);
+	to.text = to.at =
+		mem_strndup(base + r->call->path[0].base_len, r->call->path[0].argument_len);
+	for (bool go = has_links(&to); go && to.at[0] != '\0' && steps < STEPS_MAX; steps++)
+		if (follow_one(&to)) {
+			steps += STEPS_MAX / LINKS_MAX;
+			go = has_links(&to);
+		}
+	mem_replace(&r->path,
+		    steps < STEPS_MAX ? path_clean(to.done, to.at) : mem_strdup(RECORDED_UNKNOWN));
+	free(to.done);
+	free(to.text);
 }
 
 static void make_canonical(const struct file_view *view, char **path)

@@ -13,8 +13,10 @@ struct recorded_call {
 	const struct file_call *call; /* borrowed */
 	char *path, *to;	      /* owned; to: NULL: none */
 };
-/* Only from a well-formed record. A path of which the beginning is not known begins with "...". */
+/* Only from a well-formed record. A path begins with this if its beginning is not known. */
+#define RECORDED_UNKNOWN "..."
 bool recorded_call_read(const void *record, size_t len, struct recorded_call *out);
+bool recorded_call_unknown(const struct recorded_call *r); /* a path of it begins so */
 void recorded_call_done(struct recorded_call *r);
 
 struct call_kind {
@@ -25,7 +27,7 @@ struct call_kind {
 struct call_kind recorded_kind(const struct file_call *call);
 
 /* Follows the symbolic links of the workspace, of which tree is the directory: a name in it may
- * lead out of it. */
+ * lead out of it. With more links than the kernel follows the path is unknown. */
 void recorded_call_follow(struct recorded_call *r, const struct file_view *view, int tree);
 /* From now on the paths are those by which rules and events know them. */
 void recorded_call_name(struct recorded_call *r, const struct file_view *view);

@@ -78,7 +78,9 @@ static bool allows(void *arg, const char *path, enum op_file op)
 
 void fs_similar(struct fs *fs, const char *path, struct strv *out)
 {
-	const struct similar_ask ask = {fs->setup.root, watch_root(fs), allows, fs};
+	const char *rest;
+	const struct fs_tree *t = fs_tree_of(fs, path, &rest);
 
-	similar_files(&ask, path, out);
+	if (t != NULL)
+		similar_files(&(struct similar_ask){t->root, t->shown, allows, fs}, path, out);
 }

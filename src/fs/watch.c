@@ -15,6 +15,7 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 	struct fs_watch *w = mem_new(struct fs_watch);
 
 	w->setup = *s;
+	w->first = fs->tree[0].shown;
 	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
 			  s->blocked.n == 0;
 	if (policy_spares(gate_policy(s->gate), NULL))
@@ -126,14 +127,17 @@ static int soft_delete(struct fs *fs, const struct fs_request *q, struct watched
 {
 	char real[PATH_MAX];
 	struct trash_victim v = {.path = w->at.path,
-				 .real_path = watch_real_path(fs->watch, w->at.path, real),
+				 .real_path = watch_real_path(fs, w->at.path, real),
 				 .command_id = w->k.actor.command_id};
+	const char *rest;
+	const struct fs_tree *tree = fs_tree_of(fs, w->at.path, &rest);
 	uint64_t id;
 	int result;
 
 	if (fs->setup.trash == NULL || v.real_path == NULL)
 		return watch_refuse(w, &w->at, "file-control",
 				    "there is no trash that could keep it", EACCES);
+	v.tree = tree->shown;
 	result = op_soft_delete(fs, q, &v, &id);
 	if (result == TRASH_FULL)
 		return watch_refuse(w, &w->at, "sandbox.trash.max_bytes",

@@ -13,8 +13,6 @@ enum fs_actor { FS_ACTOR_OWN, FS_ACTOR_COMMAND, FS_ACTOR_UNKNOWN };
 /* Everything is borrowed until fs_free. */
 struct fs_watch_setup {
 	struct gate *gate; /* its sink records */
-	const char *shown; /* the root as the session names it: "/workspace" */
-	const char *real;  /* the same as the host names it; may be NULL */
 	/* Any worker thread. OWN: a process of agentsh, no policy, no event. UNKNOWN: the table
 	 * does not have it, the event is handed to late(). tid 0: the kernel itself. */
 	enum fs_actor (*actor)(void *arg, uint32_t tid, struct actor *out);
@@ -25,6 +23,8 @@ struct fs_watch_setup {
 	/* Any worker thread: events can be recorded. While they cannot, requests that would be
 	 * events wait. NULL: always. */
 	bool (*has_room)(void *arg);
+	/* Any worker thread: an event tells that the thread's request has failed; may be NULL. */
+	void (*failed)(void *arg, uint32_t tid, int result);
 	/* Canonical paths. What is below a read-only one fails with EROFS if it would change
 	 * something; all below a blocked one fails with EACCES. */
 	struct strv read_only, blocked;

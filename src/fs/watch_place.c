@@ -21,7 +21,7 @@ static uint32_t decide_now(const struct fs_watch *w, const char *path, int error
 {
 	const struct policy *policy = gate_policy(w->setup.gate);
 
-	policy_decide_file(policy, error == 0 ? path : w->setup.shown, made, rules);
+	policy_decide_file(policy, error == 0 ? path : w->first, made, rules);
 	if (w->unrestricted)
 		return 0;
 	if (error != 0)
@@ -71,22 +71,36 @@ static void locate_nameless(const struct fs_watch *w, const struct node *n, cons
 		p->made = h->file->made;
 		p->error = 0;
 	} else if (w->unrestricted || (name == NULL && !n->directory)) {
-		p->set = n->set;
+		p->set = n->directory ? 0 : n->set;
 	} else {
 		p->error = -ESTALE;
 	}
 }
 
+/* With the lock: the canonical path of a node, or of the name in it. A path that is cut or not known
+ * begins with that of the tree. */
+static int name_node(const struct fs *fs, const struct node *n, const char *name,
+		     char out[PATH_MAX])
+{
+	const int r = node_path(fs->nodes, n, name, out, PATH_MAX);
+	const struct node *dir = n->directory ? n : node_parent(fs->nodes, n->names);
+	const size_t tree = dir != NULL ? dir->set & ~NODE_ALIAS : 0;
+	const char *shown;
+
+	if (r == 0 || tree >= fs->setup.trees)
+		return r;
+	shown = fs->tree[tree].shown;
+	memcpy(out, shown, strlen(shown));
+	return node_path(fs->nodes, n, name, out + strlen(shown), PATH_MAX - strlen(shown));
+}
+
 int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p)
 {
-	const size_t len = strlen(fs->watch->setup.shown);
 	const struct node *n, *child, *dir;
 
-	memcpy(p->path, fs->watch->setup.shown, len);
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	p->error =
-		n == NULL ? -ESTALE : node_path(fs->nodes, n, name, p->path + len, PATH_MAX - len);
+	p->error = n == NULL ? -ESTALE : name_node(fs, n, name, p->path);
 	child = n != NULL && name != NULL ? node_child(fs->nodes, n, name) : n;
 	p->known = child != NULL;
 	p->directory = child != NULL && child->directory;
@@ -108,17 +122,13 @@ int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_pl
 
 uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name)
 {
-	const char *shown = fs->watch->setup.shown;
-	const size_t len = strlen(shown);
 	struct file_rules rules;
 	char path[PATH_MAX];
 	int error;
 
 	if (fs->watch->unrestricted)
 		return 0;
-	memcpy(path, shown, len + 1);
-	error = node_path(fs->nodes, dir, name != NULL ? name : WATCH_TMPFILE_NAME, path + len,
-			  sizeof(path) - len);
+	error = name_node(fs, dir, name != NULL ? name : WATCH_TMPFILE_NAME, path);
 	return decide(fs->watch, path, error, made_dirs_have(fs->watch->made, fs->nodes, dir),
 		      &rules);
 }
@@ -155,16 +165,13 @@ struct gate *watch_gate(const struct fs *fs)
 	return fs->watch->setup.gate;
 }
 
-const char *watch_root(const struct fs *fs)
+const char *watch_real_path(const struct fs *fs, const char *path, char out[PATH_MAX])
 {
-	return fs->watch->setup.shown;
-}
+	const char *rest;
+	const struct fs_tree *t = path != NULL ? fs_tree_of(fs, path, &rest) : NULL;
 
-const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX])
-{
-	return w->setup.real != NULL && path != NULL &&
-			       snprintf(out, PATH_MAX, "%s%s", w->setup.real,
-					path + strlen(w->setup.shown)) < PATH_MAX
+	return t != NULL && t->real != NULL &&
+			       snprintf(out, PATH_MAX, "%s%s", t->real, rest) < PATH_MAX
 		       ? out
 		       : NULL;
 }

@@ -14,6 +14,7 @@
 
 struct fs_watch {
 	struct fs_watch_setup setup;
+	const char *first;	/* tree; decides what has no path */
 	bool unrestricted;	/* nothing can deny anything */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
@@ -71,7 +72,7 @@ struct watch_file {
  * looks the name up again. */
 int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p);
 /* The path on the host; NULL: it is not known, or too long. */
-const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX]);
+const char *watch_real_path(const struct fs *fs, const char *path, char out[PATH_MAX]);
 
 /* ---- asking: watch_ask.c ---- */
 

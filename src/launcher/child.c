@@ -123,7 +123,7 @@ void child_forget(struct child *c)
 
 void death_reason(const char *who, const siginfo_t *si, char *out, size_t n)
 {
-	const char *name = proc_signal_name(si->si_status);
+	const char *name = sigabbrev_np(si->si_status);
 
 	if (si->si_code == CLD_EXITED)
 		snprintf(out, n, "%s ended with exit status %d", who, si->si_status);

@@ -82,16 +82,14 @@ int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
 int uids_need(struct launcher *l, uint32_t *uid, struct err *err)
 {
 	const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
-	int tries = TAILQ_EMPTY(&l->pool.list) ? 1 : DEATH_TRIES;
+	int tries = TAILQ_EMPTY(&l->pool.list) ? 0 : DEATH_TRIES, r = uids_allot(l, uid, err);
 
-	if (uids_allot(l, uid, NULL) == 0)
-		return 0;
-	pool_empty(l);
+	if (r < 0)
+		pool_empty(l);
 	/* A sandbox's processes die soon after its stub. */
-	while (uids_allot(l, uid, err) < 0) {
-		if (--tries == 0)
-			return -E_RESOURCE_LIMIT;
+	for (; r < 0 && tries > 0; tries--) {
 		nanosleep(&step, NULL);
+		r = uids_allot(l, uid, err);
 	}
-	return 0;
+	return r;
 }

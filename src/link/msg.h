@@ -103,7 +103,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(process_bell,       63, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, msg_empty) \
 	X(process_ask,        64, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_ask) \
 	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_actor) \
-	X(process_over,       66, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_over) \
+	X(process_over,       66, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_settle) \
 	X(process_settings,   67, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 1, process_settings) \
 	X(process_settle,     68, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0, process_settle) \
 	X(process_settled,    69, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0, process_settled) \
@@ -331,11 +331,11 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 	PAYLOAD(process_ask, U32(id) U32(ppid) U32(process) U64(asked_us)) \
 	PAYLOAD(process_actor, \
 		U32(pid) U32(ppid) U32(leader) U32(spawn) STR(command_id, ID_MAX)) \
-	PAYLOAD(process_over, STR(command_id, ID_MAX)) \
 	/* sees_refusals: it records what the kernel refuses outside of the file server's trees; \
 	 * records: and what is done below paths that it does not serve. */ \
 	PAYLOAD(process_ready, U32(sees_refusals) U32(records)) \
-	/* The command had this leader between these times of the monotonic clock; 0: it is not known. */ \
+	/* The command had this leader between these times of the monotonic clock; 0: it is not known. Also \
+	 * of process_over. */ \
 	PAYLOAD(process_settle, \
 		STR(command_id, ID_MAX) U32(leader) U32(spawn) U64(since_us) U64(until_us)) \
 	/* failed_errno, failed_path, similar: as in warden_result. */ \

@@ -257,11 +257,14 @@ static void on_actor(void *ctx, void *msg, struct link_msg *m)
 
 static void on_over(void *ctx, void *msg, struct link_msg *m)
 {
-	const struct process_over *over = msg;
+	const struct process_settle *over = msg;
 	struct process_self *p = ctx;
 
-	if (over->command_id != NULL)
-		gate_command_over(p->gate, over->command_id);
+	if (over->command_id == NULL)
+		return;
+	gate_command_over(p->gate, over->command_id);
+	if (p->face->over != NULL)
+		p->face->over(p, over);
 }
 
 void process_tell_settled(struct process_self *p, const struct process_settled *m)

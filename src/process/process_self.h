@@ -58,6 +58,8 @@ struct process_program {
 	/* The result of a command waits for its last events. True: process_tell_settled is called
 	 * within 50 ms. NULL or false: they are in. */
 	bool (*settle)(struct process_self *p, const struct process_settle *command);
+	/* The last process of a command has ended; NULL: nothing to do. */
+	void (*over)(struct process_self *p, const struct process_settle *command);
 	/* A client wants a file back from the trash: process_tell_restored is called with the same
 	 * req. NULL: the program keeps no trash. */
 	void (*restore)(struct process_self *p, uint64_t entry, uint32_t req);

@@ -274,7 +274,7 @@ static void fil_3_each_new_directory_is_asked_about(void **state)
 	assert_int_equal(unlinkat(g.tree, "w/d/e", AT_REMOVEDIR), 0);
 	root = workspace(&g);
 	assert_int_equal(trash_restore(g.t, id,
-				       &(struct trash_target){root, refuse_directories, asked},
+				       &(struct trash_target){root, NULL, refuse_directories, asked},
 				       NULL, NULL),
 			 -E_POLICY_DENIED);
 	close(root);

@@ -223,9 +223,8 @@ void processes_settings(struct warden *w, int log_fd)
 			     log_fd);
 }
 
-unsigned processes_settle(void *warden, const char *command_id)
+static void tell_all(struct warden *w, enum msg_type type, const char *command_id)
 {
-	struct warden *w = warden;
 	struct process_settle m = {.command_id = (char *)command_id,
 				   .until_us = (uint64_t)clock_mono_us(w->clock)};
 	struct actor command;
@@ -236,7 +235,14 @@ unsigned processes_settle(void *warden, const char *command_id)
 	m.spawn = command.spawn;
 	m.since_us = (uint64_t)since_us;
 	for (size_t i = 0; i < w->processes.n; i++)
-		process_send(&w->processes.one[i], MSG_process_settle, 0, &m, -1);
+		process_send(&w->processes.one[i], type, 0, &m, -1);
+}
+
+unsigned processes_settle(void *warden, const char *command_id)
+{
+	struct warden *w = warden;
+
+	tell_all(w, MSG_process_settle, command_id);
 	if (w->processes.n > 0 && watch_due_us(w->processes.late) == 0)
 		watch_after(w->processes.late, SETTLE_MS);
 	return (unsigned)w->processes.n;
@@ -244,11 +250,7 @@ unsigned processes_settle(void *warden, const char *command_id)
 
 void processes_command_over(void *warden, const char *command_id)
 {
-	struct warden *w = warden;
-
-	for (size_t i = 0; i < w->processes.n; i++)
-		process_send(&w->processes.one[i], MSG_process_over, 0,
-			     &(struct process_over){(char *)command_id}, -1);
+	tell_all(warden, MSG_process_over, command_id);
 }
 
 bool processes_ready(const struct warden *w)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """monitoring.mode: ebpf: the workspace is a mount, and a program in the kernel records what is done in it."""
 
+import contextlib
 import os
+import shlex
+import signal
+from pathlib import Path
 
 import harness
 import pytest
+from test_hung_workspace import Hung
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or os.environ.get("AGENTSH_TEST_BPF") == "off", reason="needs root and BPF"
@@ -125,6 +130,77 @@ def test_fil_8_other_recorded_paths(new_server, tmp_path):
     assert {e["path"] for e in operations(a)} == {f"{more}/nothing", "/workspace/here"}
 
 
+DEEP = """
+import os, sys
+os.chdir("/workspace")
+for i in range(int(sys.argv[1])):
+    os.mkdir(sys.argv[2]); os.chdir(sys.argv[2])
+os.close(os.open("secret", os.O_CREAT)); os.rename("secret", "other"); os.unlink("other")
+"""
+
+
+@pytest.mark.parametrize("levels,name", [(600, "a"), (25, "n" * 200)])
+def test_fil_8_what_is_deep_down_is_recorded(ebpf, levels, name):
+    """Of a path that is too long the end is known."""
+    s = ebpf.session()
+    a = s.exec("python3", "-c", DEEP, str(levels), name)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    for kind, end in (("file_create", "/secret"), ("file_rename", "/secret"), ("file_delete", "/other")):
+        (e,) = s.history(type=kind)
+        assert e["path"].endswith(f"/{name}{end}") and e["path"].startswith(
+            "/workspace/a/" if name == "a" else ".../n"
+        )
+
+
+# The text of the argument lies in the file that the call truncates: it is gone when the call ends.
+VANISH = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+f = open("/workspace/f", "r+b")
+m = mmap.mmap(f.fileno(), 0)
+os.chdir("/tmp")
+at = ctypes.addressof(ctypes.c_char.from_buffer(m))
+assert m[0:1] == b"/" and libc.truncate(ctypes.c_void_p(at), 0) == 0
+"""
+
+
+def test_fil_8_an_argument_that_cannot_be_read_any_more(ebpf):
+    s = ebpf.session()
+    (s.workspace / "f").write_bytes(b"/workspace/f".ljust(4096, b"\0"))
+    a = s.exec("python3", "-c", VANISH)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    (e,) = operations(a, type="file_truncate")
+    assert (e["path"], e["metadata"]["path_source"]) == ("...", "argument") and "real_path" not in e
+    assert (s.workspace / "f").stat().st_size == 0
+
+
+def running(token):
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [int(line.parent.name)] if line.read_text().startswith(token) else []
+    return found
+
+
+def test_fil_8_the_last_calls_of_what_a_command_leaves_behind(ebpf):
+    """They are read when its processes and the command itself are gone."""
+    s = ebpf.session(background="keep")
+    waits = "$0 = 'left-behind'; $SIG{TERM} = sub { open(F, '>', 'last'); exit }; sleep 1000"
+    first = s.script(f"perl -e {shlex.quote(waits)} > /dev/null 2>&1 & echo $!")
+    harness.wait_for(lambda: running("left-behind"), "it waits")
+    hung = Hung(ebpf)
+    hung.stop()
+    try:
+        (pid,) = running("left-behind")
+        os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not harness.alive(pid), "it ends")
+        s.exec("true")
+    finally:
+        hung.go_on()
+    (e,) = harness.wait_for(lambda: s.history(type="file_create"), "it is recorded")
+    assert (e["path"], e.get("command_id")) == ("/workspace/last", first["command_id"])
+
+
 def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
     """The operation above the limit has happened."""
     s = ebpf.session(limits={"max_file_ops": 50})
@@ -140,7 +216,7 @@ def test_ses_5_max_file_ops_ends_command_and_session(ebpf):
 
 def test_fil_8_every_operation_is_an_event_or_counted(ebpf):
     s = ebpf.session()
-    a = s.exec("perl", "-e", "for (1 .. 5000) { open(F, '>', \"f$_\") or die; close F; unlink \"f$_\" }")
+    a = s.exec("perl", "-e", 'for (1 .. 5000) { open(F, \'>\', "f$_") or die; close F; unlink "f$_" }')
     assert a["result"]["exit_code"] == 0
 
     def found(kind):
