@@ -239,8 +239,7 @@ static void answer(struct held_case *c, int errnum)
 /* It never reaches agentsh-fs, so its event is written here. */
 static void refuse(struct held_case *c)
 {
-	cleanup_free char *on_host =
-		workspace_on_host(c->held->setup.names, c->op.file.path);
+	cleanup_free char *on_host = workspace_on_host(c->held->setup.names, c->op.file.path);
 	const struct gate_report report = {
 		.outcome = GATE_REFUSED,
 		.latency_us = (uint64_t)(clock_mono_us(&clock_system) - c->began_us),

@@ -608,8 +608,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	open = n != NULL &&
-	       (node_is_root(fs->nodes, n) || (n->directory && n->open_dir != 0));
+	open = n != NULL && (node_is_root(fs->nodes, n) || (n->directory && n->open_dir != 0));
 	pthread_mutex_unlock(&fs->lock);
 	if (!open) {
 		r = reach(fs, node, &want);

@@ -205,7 +205,8 @@ static int run_at_root(struct fs *fs, const struct fs_request *q, struct fs_repl
 		return 0;
 	case FUSE_LOOKUP:
 		tree = strtoul(q->name[0], &end, 10);
-		if (*end != '\0' || tree >= fs->setup.trees)
+		if (q->name[0][0] < '0' || q->name[0][0] > '9' || *end != '\0' ||
+		    tree >= fs->setup.trees)
 			return -EACCES;
 		entry = reply_room(r, sizeof(*entry));
 		result = backing_stat(fs, NODE_TREE + tree, &st);
@@ -391,7 +392,8 @@ const struct fs_tree *fs_tree_of(const struct fs *fs, const char *path, const ch
 void fs_counts(struct fs *fs, struct fs_counts *out)
 {
 	pthread_mutex_lock(&fs->lock);
-	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes) - 1, /* the root of the mount */
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes) -
+					   1, /* the root of the mount */
 				  .handles = fs->handles,
 				  .requests = fs->requests,
 				  .request_us = fs->request_us,

@@ -375,8 +375,8 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 	struct space_removal gone = {0};
 	struct backing_dir from, to;
 	struct node *a, *b;
-	int result = are_apart(fs, q->node, new_parent) ? -EXDEV
-							: backing_get_dir(fs, q->node, &from);
+	int result =
+		are_apart(fs, q->node, new_parent) ? -EXDEV : backing_get_dir(fs, q->node, &from);
 
 	if (result < 0)
 		return result;

@@ -262,9 +262,8 @@ int node_path(const struct node_table *t, const struct node *n, const char *name
 
 	out[begin] = '\0';
 	while (r == 0 && (name != NULL || n->slot != NODE_ROOT)) {
-		const struct node *up = name == NULL && n->directory && n->set & NODE_ALIAS
-						? at(t, NODE_TREE)
-						: n;
+		const struct node *up =
+			name == NULL && n->directory && n->set & NODE_ALIAS ? at(t, NODE_TREE) : n;
 		const struct node_name *nm = up->names;
 		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
 		const size_t len = text != NULL ? strlen(text) : 0;

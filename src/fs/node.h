@@ -108,5 +108,6 @@ void node_keep(struct node_table *t, struct node *n);
 /* A handle was closed or the last lookup went: frees the node if nothing holds it. */
 void node_settle(struct node_table *t, struct node *n);
 /* The number that st_ino shows: unique in the table, and the same for every call. That of the
- * root's device (of tree 0) is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535. */
+ * root's device (of tree 0) is the backing's own, unless its upper 16 bits are 1 to 4095 or 65535.
+ */
 uint64_t node_number(struct node_table *t, dev_t dev, uint64_t ino);

@@ -77,8 +77,8 @@ static void locate_nameless(const struct fs_watch *w, const struct node *n, cons
 	}
 }
 
-/* With the lock: the canonical path of a node, or of the name in it. A path that is cut or not known
- * begins with that of the tree. */
+/* With the lock: the canonical path of a node, or of the name in it. A path that is cut or not
+ * known begins with that of the tree. */
 static int name_node(const struct fs *fs, const struct node *n, const char *name,
 		     char out[PATH_MAX])
 {

@@ -240,9 +240,9 @@ void warden_greet(struct warden *w)
 
 		if (strcmp(first, there) != 0 && !warden_may_enter(w, there))
 			mem_replace(&there, take(first));
-		file_wall_records(
-			&(struct file_records){w->place.names.served.n > 0, w->records, w->sees_refusals},
-			&w->walls);
+		file_wall_records(&(struct file_records){w->place.names.served.n > 0, w->records,
+							 w->sees_refusals},
+				  &w->walls);
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));
