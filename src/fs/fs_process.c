@@ -334,7 +334,8 @@ static void settings(struct process_self *p, const struct process_settings *m)
 
 static void restore(struct process_self *p, uint64_t entry, uint32_t req)
 {
-	static const struct err none = {.code = E_UNAVAILABLE, .message = "there is no trash"};
+	static const struct err none = {.code = E_NOT_FOUND,
+					.message = "this session keeps nothing in a trash"};
 	const struct file_server *s = p->program;
 
 	if (s->restores != NULL)

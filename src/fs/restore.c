@@ -130,7 +130,11 @@ void restore_start(struct restores *r, uint64_t entry, uint32_t req)
 	pthread_attr_destroy(&attr);
 	if (started)
 		return;
-	err_set(&one->is.err, E_UNAVAILABLE, NULL, "the file server cannot restore now; try again");
+	if (r->fs->setup.trash == NULL)
+		err_set(&one->is.err, E_NOT_FOUND, NULL, "this session keeps nothing in a trash");
+	else
+		err_set(&one->is.err, E_UNAVAILABLE, NULL,
+			"the file server cannot restore now; try again");
 	finish(one);
 }
 
