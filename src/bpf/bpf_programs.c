@@ -207,7 +207,8 @@ void bpf_programs_close(struct bpf_programs *p)
 
 int file_calls_load(const struct check_wanted *wanted, struct exec_check *out, struct err *err)
 {
-	const struct bpf_programs_uids uids = {wanted->uid_first, wanted->uid_last, wanted->fuse != 0};
+	const struct bpf_programs_uids uids = {wanted->uid_first, wanted->uid_last,
+					       wanted->fuse != 0};
 	struct bpf_programs p;
 	const int r = bpf_programs_load(&file_calls_image, &uids, &p, err);
 

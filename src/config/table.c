@@ -243,16 +243,14 @@ const struct config_row config_rows[] = {
 
 	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "ebpf", "native"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
-	 "by a file server of the session, which decides every operation by policy and records it; also "
-	 "below filesystem.monitored_paths. "
+	 "by a file server of the session, which decides every operation by policy and records it. "
 	 "ebpf: as a mount; a program in the kernel records what is done below filesystem.monitored_paths "
 	 "and in the workspace, and decides nothing. It needs root's server and BPF.",
 	 "test_cfg_1_monitoring_mode"},
 
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
-	 "Paths of the machine that sessions see and may write to as their user may. With monitoring.mode "
-	 "fuse the session's file server decides by policy and records what is done in these directories, "
-	 "with ebpf it is recorded. /workspace is the session's workspace.",
+	 "Paths of the machine that sessions see and may write to as their user may, decided by policy and "
+	 "recorded as monitoring.mode does it in the workspace. /workspace is the session's workspace.",
 	 "test_cfg_1_filesystem_monitored_paths"},
 	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
 	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt,/var/lib/dpkg", machine,

@@ -24,9 +24,10 @@ static _Noreturn void child(const struct prepared_stub *p, const struct process_
 	struct err err = {0};
 
 	fdio_close_except(keep, ARRAY_LEN(keep));
-	r = plan->privileged && plan->fuse ? sandbox_become_holder(plan->uid, plan->gid,
-						     UINT64_C(1) << CAP_SYS_ADMIN, &err)
-			     : sandbox_become_user(plan, &err);
+	r = plan->privileged && plan->fuse
+		    ? sandbox_become_holder(plan->uid, plan->gid, UINT64_C(1) << CAP_SYS_ADMIN,
+					    &err)
+		    : sandbox_become_user(plan, &err);
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
 	    process_args_pass(row, args) == 0) {
 		process_args_format(row, args, &argv);
@@ -43,8 +44,8 @@ int start_ahead(struct prepared_stub *p, struct err *err)
 	enum process i = 0;
 	int pair[2];
 
-	while (i < PROCESSES &&
-	       (process_table[i].start != PROCESS_AHEAD || !process_used(i, sandbox_has_fs(p->plan))))
+	while (i < PROCESSES && (process_table[i].start != PROCESS_AHEAD ||
+				 !process_used(i, sandbox_has_fs(p->plan))))
 		i++;
 	if (i == PROCESSES)
 		return 0;
