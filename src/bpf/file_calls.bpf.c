@@ -330,6 +330,7 @@ static long walk_up(__u32 index, void *arg)
 	struct vfsmount *mnt = w->mnt;
 	struct scratch_call *s = scratch_get();
 	struct mount *mount = (void *)((char *)mnt - bpf_core_field_offset(struct mount, mnt));
+	const unsigned char *name;
 	__u32 len, at;
 
 	if (s == NULL || w->done)
@@ -346,10 +347,13 @@ static long walk_up(__u32 index, void *arg)
 		return 0;
 	}
 	len = BPF_CORE_READ(dentry, d_name.len);
+	name = BPF_CORE_READ(dentry, d_name.name);
 	at = w->at - len;
 	if (w->done || len > NAME_MAX || at >= FILE_PATH_MAX || at < 1)
 		return 1;
-	bpf_probe_read_kernel(s->walk + at, len, BPF_CORE_READ(dentry, d_name.name));
+	bpf_probe_read_kernel(s->walk + at, len, name);
+	if (len != BPF_CORE_READ(dentry, d_name.len) || name != BPF_CORE_READ(dentry, d_name.name))
+		return 0; /* it is being renamed: once more */
 	s->walk[at - 1] = '/';
 	w->at = at - 1;
 	w->dentry = parent;

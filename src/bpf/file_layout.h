@@ -25,7 +25,8 @@
  * file that had it before. Those are exact if that file had the same address, because it must be
  * closed then; else it may be open still, and is not counted any more.
  *
- * Paths: of a successful open, the path of the opened file in the caller's root. Of all other
+ * Paths: of a successful open, the path of the opened file in the caller's root; another thread
+ * with the same descriptors may just have put another file in its place (dup2). Of all other
  * calls, the directory that they began from and the argument as it stood in memory when the call
  * ended: symbolic links and `..` are not resolved, and another thread may have changed it.
  * Therefore path_source stands in each record.

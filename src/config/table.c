@@ -249,8 +249,8 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_monitoring_mode"},
 
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
-	 "Paths of the machine that sessions see and may write to as their user may, watched where the "
-	 "workspace is. /workspace is the session's workspace.",
+	 "Paths of the machine that sessions see and may write to as their user may, decided by policy and "
+	 "recorded as monitoring.mode does it in the workspace. /workspace is the session's workspace.",
 	 "test_cfg_1_filesystem_monitored_paths"},
 	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
 	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt,/var/lib/dpkg", machine,

@@ -18,23 +18,37 @@
 
 struct tree {
 	char path[64];
-	int root;
+	int root, second; /* second: the directory "second", which is a tree as well; -1 */
 	struct fs *fs;
 	char out[4096];
 	struct fs_reply r;
 };
 
-static void tree_setup(struct tree *t, unsigned open_dirs)
+static void make_tree(struct tree *t, unsigned open_dirs, size_t trees)
 {
-	struct fs_tree tree = {.shown = "/tree"};
-	const struct fs_setup s = {
-		.tree = &tree, .trees = 1, .entry_ms = 1000, .attr_ms = 1000, .open_dirs = open_dirs};
+	struct fs_tree tree[] = {{.shown = "/tree"}, {.shown = "/second"}};
+	const struct fs_setup s = {.tree = tree,
+				   .trees = trees,
+				   .entry_ms = 1000,
+				   .attr_ms = 1000,
+				   .open_dirs = open_dirs};
 
 	strcpy(t->path, "/tmp/agentsh-fs-XXXXXX");
 	assert_non_null(mkdtemp(t->path));
 	t->root = open(t->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	tree.root = t->root;
+	tree[0].root = t->root;
+	t->second = -1;
+	if (trees > 1) {
+		assert_int_equal(mkdirat(t->root, "second", 0700), 0);
+		t->second = openat(t->root, "second", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		tree[1].root = t->second;
+	}
 	assert_int_equal(fs_new(&s, &t->fs, NULL), 0);
+}
+
+static void tree_setup(struct tree *t, unsigned open_dirs)
+{
+	make_tree(t, open_dirs, 1);
 }
 
 static void tree_teardown(struct tree *t)
@@ -43,6 +57,8 @@ static void tree_teardown(struct tree *t)
 
 	fs_free(t->fs);
 	close(t->root);
+	if (t->second >= 0)
+		close(t->second);
 	assert_int_equal(system(command), 0);
 }
 
@@ -294,6 +310,41 @@ static void fil_7_no_descriptor_is_left(void **state)
 	tree_teardown(&t);
 }
 
+/* FIL-6: the root of the mount has the trees and nothing else, and nothing moves between trees. */
+static void fil_6_trees_are_apart(void **state)
+{
+	const struct fuse_rename_in back = {.newdir = NODE_TREE}, to_top = {.newdir = NODE_ROOT};
+	struct fuse_link_in link = {0};
+	const char *rest = NULL;
+	struct tree t;
+	uint64_t fh;
+	int e;
+
+	make_tree(&t, 0, 2);
+	assert_int_equal(look_up(&t, NODE_ROOT, "0", NULL), NODE_TREE);
+	assert_int_equal(look_up(&t, NODE_ROOT, "1", NULL), NODE_TREE + 1);
+	for (size_t i = 0; i < 5; i++) {
+		look_up(&t, NODE_ROOT, ((const char *[]){"2", "x", "", "-1", "0x"})[i], &e);
+		assert_int_equal(e, EACCES);
+	}
+	assert_int_equal(get_attributes(&t, NODE_ROOT), 0);
+	assert_int_equal(call(&t, FUSE_OPENDIR, NODE_ROOT, &(struct fuse_open_in){0}, NULL, NULL),
+			 EACCES);
+	assert_int_equal(call(&t, FUSE_MKDIR, NODE_ROOT, &(struct fuse_mkdir_in){0}, "d", NULL),
+			 EACCES);
+	make_dir(&t, NODE_TREE + 1, "d");
+	assert_int_equal(faccessat(t.root, "second/d", F_OK, 0), 0);
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_TREE + 1, &back, "d", "d"), EXDEV);
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_TREE + 1, &to_top, "d", "d"), EXDEV);
+	assert_int_equal(make_file(&t, NODE_TREE + 1, "f", &link.oldnodeid, &fh), 0);
+	assert_int_equal(call(&t, FUSE_LINK, NODE_TREE, &link, "f", NULL), EXDEV);
+	assert_int_equal(call(&t, FUSE_LINK, NODE_TREE + 1, &link, "g", NULL), 0);
+	assert_string_equal(fs_tree_of(t.fs, "/second/d", &rest)->shown, "/second");
+	assert_string_equal(rest, "/d");
+	assert_null(fs_tree_of(t.fs, "/seconds", &rest));
+	tree_teardown(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +355,7 @@ int main(void)
 		cmocka_unit_test(fil_7_unknown_ids_are_errors),
 		cmocka_unit_test(fil_7_a_file_is_made_where_a_fifo_came),
 		cmocka_unit_test(fil_7_no_descriptor_is_left),
+		cmocka_unit_test(fil_6_trees_are_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

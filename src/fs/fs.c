@@ -210,7 +210,8 @@ static int run_at_root(struct fs *fs, const struct fs_request *q, struct fs_repl
 		return 0;
 	case FUSE_LOOKUP:
 		tree = strtoul(q->name[0], &end, 10);
-		if (*end != '\0' || tree >= fs->setup.trees)
+		if (q->name[0][0] < '0' || q->name[0][0] > '9' || *end != '\0' ||
+		    tree >= fs->setup.trees)
 			return -EACCES;
 		entry = reply_room(r, sizeof(*entry));
 		result = backing_stat(fs, NODE_TREE + tree, &st);

@@ -77,8 +77,7 @@ static int enter_landlock(const struct sandbox_plan *plan, const struct sandbox_
 	/* /proc has the actors, and the names of open files by which they are opened again. When a
 	 * session executes a file that is passed through, the kernel opens it with the rights of
 	 * this process, which itself has no call to execute anything. */
-	cleanup_free struct landlock_rule *rules =
-		mem_resize(NULL, trees->n + 2, sizeof(*rules));
+	cleanup_free struct landlock_rule *rules = mem_resize(NULL, trees->n + 2, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules};
 	cleanup_fd int ruleset = -1;
 	struct wall_report walls;
@@ -89,9 +88,8 @@ static int enter_landlock(const struct sandbox_plan *plan, const struct sandbox_
 	rules[ask.nrules++] =
 		(struct landlock_rule){AT_FDCWD, "/proc", LANDLOCK_TREE, LANDLOCK_READ, true};
 	if (trash != -1)
-		rules[ask.nrules++] =
-			(struct landlock_rule){trash, NULL, LANDLOCK_TREE,
-					       LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC, false};
+		rules[ask.nrules++] = (struct landlock_rule){
+			trash, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC, false};
 	wall_report_init(&walls);
 	if (landlock_prepare(&ask, &ruleset, &walls, err) < 0)
 		return missing(plan, WALL_landlock, err);

@@ -255,21 +255,42 @@ static bool was_answered(struct recorded_calls *c, const struct file_call *call)
 	return found;
 }
 
+/* Whether the warden may have refused the call before it came to agentsh-fs: see
+ * exec/held_calls.h. It has recorded that. */
+static bool may_be_held(const struct recorded_calls *c, const struct recorded_call *r)
+{
+	const char *const paths[] = {r->path, r->call->operation != FILE_SYMLINK ? r->to : NULL};
+	const struct policy *policy = gate_policy(c->setup.p->gate);
+	struct file_rules rules;
+	bool may = false;
+
+	for (size_t i = 0; c->setup.plan->holds && i < ARRAY_LEN(paths) && paths[i] != NULL; i++) {
+		policy_decide_file(policy, paths[i], false, &rules);
+		may |= POLICY_FILE_APPROVE(policy_file_set(policy, &rules)) != 0;
+	}
+	return may;
+}
+
 static void on_record(const void *record, size_t len, void *arg)
 {
 	struct recorded_calls *c = arg;
 	struct recorded_call r;
+	bool served, wanted;
 
 	if (!recorded_call_read(record, len, &r))
 		return;
-	if (is_refused(r.call))
+	wanted = is_refused(r.call);
+	if (wanted)
 		recorded_call_follow(&r, &c->view, c->setup.tree);
-	if (!is_served(c, r.path) || (is_refused(r.call) && !was_answered(c, r.call))) {
-		recorded_call_name(&r, &c->view);
-		if (is_refused(r.call) || listed(&c->setup.plan->recorded_paths, &r) ||
-		    (c->setup.plan->recorded_paths.n > 0 && recorded_call_unknown(&r)))
-			settle(c, &r);
-	}
+	served = is_served(c, r.path);
+	recorded_call_name(&r, &c->view);
+	if (served)
+		wanted = wanted && !was_answered(c, r.call) && !may_be_held(c, &r);
+	else if (!wanted)
+		wanted = listed(&c->setup.plan->recorded_paths, &r) ||
+			 (c->setup.plan->recorded_paths.n > 0 && recorded_call_unknown(&r));
+	if (wanted)
+		settle(c, &r);
 	recorded_call_done(&r);
 }
 

@@ -161,13 +161,14 @@ static void sbx_6_a_process_asks_records_and_rings(void **state)
 {
 	struct process_actor actor = {.pid = 7, .spawn = 3, .command_id = (char *)"cmd-1"};
 	struct process_ask ask;
+	struct process_ready ready;
 	struct msg_empty empty;
 	struct fixture f;
 
 	start(&f, &good);
 	const uint32_t req = receive(&f, MSG_process_ask, &ask);
 	assert_int_equal(ask.id, STRANGER);
-	receive(&f, MSG_process_ready, &empty);
+	receive(&f, MSG_process_ready, &ready);
 	assert_int_equal(link_send(&f.link, MSG_process_actor, req, &actor, NULL, 0, NULL),
 			 LINK_OK);
 	receive(&f, MSG_process_bell, &empty);
@@ -201,13 +202,14 @@ static void fil_5_a_process_folds_and_settles(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct process_limit limit;
 		struct process_settled settled;
-		struct msg_empty empty;
+		struct process_ready ready;
+	struct msg_empty empty;
 		struct heard heard = {0};
 		struct fixture f;
 		struct link_msg m;
 
 		start(&f, &busy);
-		receive(&f, MSG_process_ready, &empty);
+		receive(&f, MSG_process_ready, &ready);
 		settings.event_batch_size = rows[i].size;
 		assert_int_equal(
 			link_send(&f.link, MSG_process_settings, 0, &settings, NULL, 0, NULL),

@@ -21,16 +21,16 @@
 struct inside {
 	struct sandbox_plan plan;
 	struct wall_report walls;
-	uint32_t namespaces;	   /* CLONE_NEW… that init was given; 0: none */
-	int tree_fd;		   /* owned; the workspace, detached */
-	int root_fd;		   /* owned; the new root's mount */
-	int etc_fd;		   /* owned; /etc of the new root */
-	struct sandbox_trees view; /* owned; of the file-system lists, placed last */
+	uint32_t namespaces;	     /* CLONE_NEW… that init was given; 0: none */
+	int tree_fd;		     /* owned; the workspace, detached */
+	int root_fd;		     /* owned; the new root's mount */
+	int etc_fd;		     /* owned; /etc of the new root */
+	struct sandbox_trees view;   /* owned; of the file-system lists, placed last */
 	struct sandbox_trees served; /* owned; of plan.served, from the mount of agentsh-fs */
-	int state_fd;		   /* owned; listener of captures */
-	int listener_fd;	   /* owned; of execs, for the warden */
-	int ruleset_fd;		   /* owned; the Landlock rules so far; -1: none */
-	bool bounded;		   /* the bounding set is empty */
+	int state_fd;		     /* owned; listener of captures */
+	int listener_fd;	     /* owned; of execs, for the warden */
+	int ruleset_fd;		     /* owned; the Landlock rules so far; -1: none */
+	bool bounded;		     /* the bounding set is empty */
 	struct command_walls walls_of_commands;
 	struct strv writable; /* without namespaces: real paths */
 	struct strv shown; /* the workspace's paths: as the session sees it, as rules name it; … */

@@ -148,6 +148,9 @@ int inside_root(struct inside *in, struct err *err)
 		r = make_dir(in->root_fd, own_dirs[i], 0755, err);
 	if (r == 0)
 		r = inside_etc(in, err);
+	/* What agentsh-fs will serve is not bound. */
+	if (r == 0 && !in->plan.privileged)
+		r = sandbox_serve(&in->plan, NULL, NULL, err);
 	if (r == 0)
 		r = inside_view(in, true, err);
 	if (r == 0)

@@ -259,7 +259,7 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 	list(&v, &in->plan);
 	add_links(&v);
 	for (size_t i = 0; r == 0 && i < v.n; i++)
-		if (is_wide(v.entry[i].path) == wide)
+		if (is_wide(v.entry[i].path) == wide && !sandbox_serves(&in->plan, v.entry[i].path))
 			r = show(&v, i, in->root_fd, err);
 	free(v.entry);
 	return r;

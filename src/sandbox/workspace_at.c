@@ -245,7 +245,8 @@ static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struc
 		    strncmp(line.dev, p->backing, strlen(line.dev)) == 0)
 			add_way(out, &line, backing + 1);
 	for (size_t i = 2; i + 1 < p->served.n; i += 2)
-		if (strncmp(p->served.v[i + 1], p->backing, (size_t)(backing + 1 - p->backing)) == 0)
+		if (strncmp(p->served.v[i + 1], p->backing, (size_t)(backing + 1 - p->backing)) ==
+		    0)
 			add_served_way(out, p->served.v + i, backing + 1);
 	return 0;
 }

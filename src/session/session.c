@@ -302,6 +302,7 @@ void session_over(struct session *s, const char *why)
 		return;
 	session_ref(s);
 	s->phase = SESSION_OVER;
+	session_forget_proof(s);
 	watch_stop(s->timer);
 	peer_close(&s->warden);
 	spare_drop(s);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "session/sessions.h"
 #include "session/testkit/command_testkit.h"
 #include "session/testkit/record_testkit.h"
 #include <stdio.h>
@@ -395,6 +396,24 @@ static void ses_1_after_a_bad_prepared_sandbox_the_launcher_is_asked_once_more(v
 	assert_string_equal(t.err.subject, "agentsh-fs");
 }
 
+/* A secret is not kept for a session that will not be made. */
+static void ses_1_without_an_answer_the_proof_is_forgotten(void **state)
+{
+	struct kit *k = *state;
+	struct session_request request = kit_request_of("s1");
+	struct told t = {0};
+	struct session *s;
+
+	snprintf(k->who.key, sizeof(k->who.key), "sk-1");
+	session_create(k->ss, &k->who, &request, kit_told, &t);
+	s = sessions_find(k->ss, "s1");
+	assert_string_equal(s->proof_key, "sk-1");
+	session_ref(s);
+	session_over(s, "the launcher does not answer");
+	assert_null(s->proof_key);
+	session_unref(s);
+}
+
 static void ses_2_destroyed_while_it_is_made(void **state)
 {
 	struct kit *k = *state;
@@ -626,6 +645,7 @@ int main(void)
 		TEST(ses_5_without_descriptors_there_is_no_new_session),
 		TEST(ses_1_a_refusal_is_told_as_it_is_and_frees_the_id),
 		TEST(ses_1_after_a_bad_prepared_sandbox_the_launcher_is_asked_once_more),
+		TEST(ses_1_without_an_answer_the_proof_is_forgotten),
 		TEST(ses_2_destroyed_while_it_is_made),
 		TEST(ses_2_a_sandbox_that_fails_while_it_is_made),
 		TEST(ses_2_a_failure_that_is_no_walls_fault),

@@ -279,23 +279,17 @@ static int ahead_answer(const struct process_link *l, int wait_ms, bool mounts, 
 	return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
 }
 
-/* How a process that was started ahead is waited for. */
+/* How a process that was started ahead is waited for, and what it serves besides the workspace. */
 struct ahead_wait {
 	int ms;	     /* -1: without end */
 	bool mounts; /* its answer has a mount */
-};
-
-/* What its part of the assignment is made of. */
-struct ahead_part {
-	const int *all, *fd;
 	const struct sandbox_trees *served;
 };
 
 /* Gives its part of the assignment to the process that was started ahead. *mount: of its answer. */
 static int assign_ahead(struct process_args *args, struct process_link *l, struct ahead_wait wait,
-			const struct ahead_part *p, int *mount, struct err *err)
+			const int *all, const int *fd, int *mount, struct err *err)
 {
-	const int *all = p->all, *fd = p->fd;
 	const struct assignment_part part = {args->init_pid};
 	const int *ring = ring_of(fd, (enum process)(l->row - process_table));
 	const int sent[PART_FDS] = {[PART_TREE] = fd[ASSIGNMENT_TREE],
@@ -309,7 +303,7 @@ static int assign_ahead(struct process_args *args, struct process_link *l, struc
 
 	/* if it has ended, its answer does not come */
 	fdio_send(l->fd, &part, sizeof(part), sent, sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS);
-	trees_send(l->fd, p->served);
+	trees_send(l->fd, wait.served);
 	r = ahead_answer(l, wait.ms, wait.mounts, mount, err);
 	if (r < 0)
 		return r;
@@ -401,7 +395,6 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 	const struct sandbox_prepared init = {a->init_pid, a->prepared_fd};
 	struct sandbox_trees view = {0}, served = {0};
 	int all[MESSAGE_FDS], mount = -1, r;
-	const struct ahead_part part = {all, fd, &served};
 	struct sandbox_plan plan = {0};
 	struct err err = {0};
 	const size_t n = receive(a->wait_fd, all);
@@ -433,9 +426,10 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		/* It enters init's user namespace, which must have its maps. If init has ended, its
 		 * link has the reason, and the process is not needed: it ends with its link. */
 		if (plan.privileged || prepared || await_prepared(a)) {
-			r = assign_ahead(
-				a, l, (struct ahead_wait){prepared ? AHEAD_MS : -1, plan.fuse != 0},
-				&part, &mount, &err);
+			const struct ahead_wait wait = {prepared ? AHEAD_MS : -1, plan.fuse != 0,
+							&served};
+
+			r = assign_ahead(a, l, wait, all, fd, &mount, &err);
 			continue;
 		}
 		r = tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid,

@@ -28,8 +28,8 @@ struct trash_entry {
 	char *tree; /* canonical path of the tree that it was in; NULL: "/workspace" */
 };
 void trash_entry_done(struct trash_entry *e);
-/* The path of its object below its tree, mostly the workspace; part of e->path. NULL: the paths are not those of an
- * entry. */
+/* The path of its object below its tree, mostly the workspace; part of e->path. NULL: the paths are
+ * not those of an entry. */
 const char *trash_entry_below(const struct trash_entry *e);
 
 /* ---- reading ---- */
@@ -50,8 +50,8 @@ const struct trash_entry *trash_find(const struct trash_list *l, uint64_t id); /
 /* Makes the parents of a path; asked before each. */
 struct trash_target {
 	int root; /* the tree of the entry; borrowed */
-	/* The same of an entry, where there are several trees; -1: there is no such tree. NULL: it is
-	 * root. */
+	/* The same of an entry, where there are several trees; -1: there is no such tree. NULL: it
+	 * is root. */
 	int (*choose)(void *arg, const struct trash_entry *e);
 	/* Whether this path below the tree may be made: 0 or -code. May be NULL. */
 	int (*may_make)(void *arg, const char *path, struct err *err);

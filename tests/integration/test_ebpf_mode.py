@@ -174,6 +174,24 @@ def test_fil_8_an_argument_that_cannot_be_read_any_more(ebpf):
     assert (s.workspace / "f").stat().st_size == 0
 
 
+def test_fil_8_a_rename_at_the_same_time_makes_no_new_name(ebpf):
+    s = ebpf.session()
+    names = [s.workspace / "x", s.workspace / ("y" * 200)]
+    names[0].mkdir(mode=0o777)
+    (names[0] / "f").touch()
+    opens = "chdir('x') or die; print \"ready\\n\"; for (1 .. 100000) { open(F, '<', 'f') or die }"
+    a = s.exec("perl", "-e", f"$| = 1; {opens}", detach=True, status=202)
+    path = f"{s.path}/commands/{a['command_id']}"
+    harness.wait_for(lambda: ebpf.get(path).json["stdout_total_bytes"] > 0, "it is there")
+    renames = 0
+    while renames % 20000 or ebpf.get(path).json["state"] == "running":
+        os.rename(*names)
+        os.rename(*reversed(names))
+        renames += 1
+    found = {e["path"] for e in s.history(type="file_open")}
+    assert found == {f"/workspace/{name.name}/f" for name in names}, found
+
+
 def running(token):
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):

@@ -58,6 +58,23 @@ def test_fil_2_an_event_has_its_file_and_its_command(fuse_server):
     assert sizes == [(0, 3145728), (3145728, 3145729), (3145729, 2)]
 
 
+@pytest.mark.parametrize(
+    "make", ["echo x > new", "mkdir new", "ln -s x new", "mv old new", "ln old new", "mkfifo new", "cp old new"]
+)
+def test_exe_2_a_name_that_was_made_is_not_the_error(fuse_server, make):
+    """The kernel looks for a name before it makes it."""
+    s = fuse_server.session()
+    (s.workspace / "old").write_text("x")
+    (s.workspace / "old").chmod(0o644)
+    harness.os.chown(s.workspace / "old", fuse_server.uid, fuse_server.uid)
+    result = s.script(f"{make} && exit 7")["result"]
+    assert (result["exit_code"], result["error"]) == (7, None)
+    assert (
+        s.script(f"cat missing; rm -rf new; touch old; {make}; exit 7")["result"]["error"]["path"]
+        == "/workspace/missing"
+    )
+
+
 def test_exe_2_a_missing_file_is_the_error(fuse_server):
     s = fuse_server.session()
     (s.workspace / "missing-backup.txt").write_text("x")

@@ -226,16 +226,16 @@ def listed(request, new_server, tmp_path_factory):
         (data / d).chmod(0o777)
     (data / "a/b/file").write_text("text\n")
 
-    def make(section="filesystem", **lists):
+    def make(section="filesystem", more=None, **lists):
         filled = {key: [p.format(data=data) for p in paths] for key, paths in lists.items()}
-        return new_server(uid=request.param, config={section: filled}), data
+        return new_server(uid=request.param, config={section: filled, **(more or {})}), data
 
     yield make
     shutil.rmtree(data)
 
 
 def test_cfg_1_filesystem_monitored_paths(listed):
-    s, data = listed(monitored_paths=["/workspace", "{data}/a"])
+    s, data = listed(monitored_paths=["/workspace", "{data}/a"], more=harness.OBSERVE)
     assert s.session().out(f"cat {data}/a/b/file; echo new > {data}/a/new; ls {data}").split() == ["text", "a"]
     assert (data / "a/new").read_text() == "new\n"
 

@@ -236,9 +236,8 @@ int main(int argc, char **argv)
 			     .entry_ms = 1000,
 			     .attr_ms = 1000,
 			     .kept_ms = FS_KEPT_MS};
-	struct fs_watch_setup watch = {.actor = find_actor,
-				       .late = record_late,
-				       .has_room = has_room};
+	struct fs_watch_setup watch = {
+		.actor = find_actor, .late = record_late, .has_room = has_room};
 	const char *policy = NULL, *log = "/dev/null";
 	uint64_t trash_bytes = UINT64_C(1) << 30;
 	int option, mount, trash = -1, r = 0;
