@@ -613,12 +613,14 @@ def test_cfg_1_policies_dir(tmp_path):
 
 def test_pol_5_the_examples_of_the_manual_are_valid(at):
     blocks = re.findall(r"```yaml\n(.*?)```", (harness.TOP / "docs/policy.md").read_text(), re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (at.dir / "example.yaml").write_text(blocks[0])
     r = at("validate", "--strict", "example")
     assert r.returncode == 0 and not re.search("error:|warning:|notice:", r.stderr)
     assert decide(at, "example", "exec", "rm", "-fr", "build")["rule"] == "removal"
-    (at.dir / "sets/mirrors.yaml").write_text(blocks[1])
+    (at.dir / "config.yaml").write_text(blocks[1])
+    assert decide(at, "config", "file", "read", "config/a.json")["redirect_to"] == "/workspace/.agent/config/a.json"
+    (at.dir / "sets/mirrors.yaml").write_text(blocks[2])
     (at.dir / "uses.yaml").write_text(
         "version: 1\nname: uses\nnetwork_rules:\n  - {name: m, domains: ['@mirrors'], decision: allow}\n"
     )
