@@ -27,6 +27,8 @@ struct recorded_calls_setup {
 /* From now on calls are recorded. */
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
 		       struct err *err);
+/* Opens of files of this mount are not recorded: agentsh-fs has seen them by itself. */
+int recorded_calls_served(struct recorded_calls *c, int mount, struct err *err);
 void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
 /* A command has ended: writes the events of all that was recorded by now. NULL is fine. */
 void recorded_calls_drain(struct recorded_calls *c);

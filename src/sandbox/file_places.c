@@ -176,6 +176,24 @@ static void add_workspace(const struct description *d)
 	}
 }
 
+/* The parts of the workspace that a file server decides, by every path at which it is shown. */
+static void add_enforced(const struct description *d)
+{
+	const struct strv *shown = &d->in->shown, *served = &d->in->plan.served;
+
+	for (size_t i = 0; i + 1 < shown->n; i += 2)
+		for (size_t k = 0; k + 1 < served->n; k += 2) {
+			cleanup_free char *at =
+				path_swap(served->v[k], shown->v[i + 1], shown->v[i]);
+
+			if (at != NULL)
+				file_view_add(d->view,
+					      &(struct file_place){.path = at,
+								   .canonical = served->v[k],
+								   .rest = HOLDER_SERVER});
+		}
+}
+
 /* What init has covered, or made read-only in the workspace. A name that does not exist yet is not
  * covered. */
 static void add_covers(const struct description *d)
@@ -240,6 +258,7 @@ void inside_describe(const struct inside *in, struct file_view *out)
 	add_own(&d);
 	add_lists(&d);
 	add_covers(&d);
+	add_enforced(&d);
 	add_above(out);
 }
 
