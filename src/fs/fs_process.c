@@ -134,18 +134,6 @@ static void wake(void *arg)
 	process_wake(s->self);
 }
 
-/* Only the workspace and what is in it has two names. */
-static void name_trees(struct file_server *s)
-{
-	s->tree = mem_resize(NULL, s->trees.n, sizeof(*s->tree));
-	for (size_t i = 0; i < s->trees.n; i++) {
-		const char *shown = s->plan.served.v[2 * i];
-		char *real = path_swap(shown, WORKSPACE_CANONICAL, s->assignment.real);
-
-		s->tree[i] = (struct fs_tree){s->trees.fd[i], shown, real != NULL ? real : shown};
-	}
-}
-
 /* It looks at the workspace also where it does not serve it. */
 static int raise_walls(const struct file_server *s, bool keep_admin, struct err *err)
 {
@@ -189,7 +177,6 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	const struct fs_features *agreed;
 	int r = s->plan.privileged ? 0 : enter_namespaces(s, err);
 
-	name_trees(s);
 	files.tree = s->tree;
 	t.uid = getuid();
 	t.gid = getgid();
@@ -249,18 +236,6 @@ static int open_calls(struct file_server *s, struct err *err)
 	return recorded_calls_new(&setup, &s->calls, err);
 }
 
-/* What is recorded, and not served, needs the kernel's program. */
-static int check_recorder(const struct file_server *s, struct err *err)
-{
-	if (s->calls == NULL && s->plan.recorded_paths.n > 0)
-		return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			       "monitoring.mode is ebpf or hybrid, and this server has no BPF "
-			       "program for files: "
-			       "restart the server, which says what is missing, or set "
-			       "monitoring.mode to fuse");
-	return 0;
-}
-
 static int start(struct process_self *p, int *mount, struct err *err)
 {
 	struct file_server *s = p->program;
@@ -270,8 +245,12 @@ static int start(struct process_self *p, int *mount, struct err *err)
 		r = byte_slots_open(s->files[FILES_SLOTS], &s->slots, err);
 	if (r == 0 && s->files[FILES_RING] != -1)
 		r = open_calls(s, err);
-	if (r == 0)
-		r = check_recorder(s, err);
+	if (r == 0 && s->calls == NULL && s->plan.recorded_paths.n > 0)
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"monitoring.mode is ebpf or hybrid, and this server has no BPF program for "
+			"files: restart the server, which says what is missing, or set "
+			"monitoring.mode to fuse");
 	if (r == 0 && s->plan.fuse == 0)
 		return raise_walls(s, false, err);
 	if (r == 0)
@@ -415,7 +394,8 @@ static const struct process_program program = {
 	.restore = restore,
 };
 
-/* The workspace comes with the part, the others come behind it. */
+/* The workspace comes with the part, the others come behind it. Only the workspace and what is in
+ * it has two names. */
 static int receive_trees(struct file_server *s, int link, struct err *err)
 {
 	const bool workspace = sandbox_serves(&s->plan, WORKSPACE_CANONICAL);
@@ -427,6 +407,13 @@ static int receive_trees(struct file_server *s, int link, struct err *err)
 	for (size_t i = 0; i < t.n; i++)
 		sandbox_trees_add(&s->trees, t.fd[i]);
 	free(t.fd);
+	s->tree = mem_resize(NULL, s->trees.n, sizeof(*s->tree));
+	for (size_t i = 0; i < s->trees.n; i++) {
+		const char *shown = s->plan.served.v[2 * i];
+		char *real = path_swap(shown, WORKSPACE_CANONICAL, s->assignment.real);
+
+		s->tree[i] = (struct fs_tree){s->trees.fd[i], shown, real != NULL ? real : shown};
+	}
 	return r;
 }
 

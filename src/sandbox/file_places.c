@@ -161,7 +161,7 @@ static void add_lists(const struct description *d)
 /* By every path at which it is shown. A file server decides whatever is below. */
 static void add_workspace(const struct description *d)
 {
-	const struct strv *shown = &d->in->shown;
+	const struct strv *shown = &d->in->shown, *served = &d->in->plan.served;
 
 	for (size_t i = 0; i + 1 < shown->n; i += 2) {
 		const char *path = shown->v[i], *canonical = shown->v[i + 1];
@@ -173,18 +173,8 @@ static void add_workspace(const struct description *d)
 		else
 			add(d->view, path, PLACE_WRITABLE,
 			    access_at(d, path) | access_at(d, shown->v[0]), canonical);
-	}
-}
-
-/* The parts of the workspace that a file server decides, by every path at which it is shown. */
-static void add_enforced(const struct description *d)
-{
-	const struct strv *shown = &d->in->shown, *served = &d->in->plan.served;
-
-	for (size_t i = 0; i + 1 < shown->n; i += 2)
-		for (size_t k = 0; k + 1 < served->n; k += 2) {
-			cleanup_free char *at =
-				path_swap(served->v[k], shown->v[i + 1], shown->v[i]);
+		for (size_t k = 0; k + 1 < served->n; k += 2) { /* a part of it */
+			cleanup_free char *at = path_swap(served->v[k], canonical, path);
 
 			if (at != NULL)
 				file_view_add(d->view,
@@ -192,6 +182,7 @@ static void add_enforced(const struct description *d)
 								   .canonical = served->v[k],
 								   .rest = HOLDER_SERVER});
 		}
+	}
 }
 
 /* What init has covered, or made read-only in the workspace. A name that does not exist yet is not
@@ -258,7 +249,6 @@ void inside_describe(const struct inside *in, struct file_view *out)
 	add_own(&d);
 	add_lists(&d);
 	add_covers(&d);
-	add_enforced(&d);
 	add_above(out);
 }
 

@@ -41,16 +41,6 @@ static bool is_link(const struct sandbox_plan *p, const char *path, const char *
 	return false;
 }
 
-/* Of places as mnt_origin writes them. */
-static bool lies_in(const char *origin, const char *dir)
-{
-	const char *a = origin != NULL ? strchr(origin, ' ') : NULL;
-	const char *b = dir != NULL ? strchr(dir, ' ') : NULL;
-
-	return a != NULL && b != NULL && a - origin == b - dir &&
-	       memcmp(origin, dir, (size_t)(a - origin)) == 0 && path_within(a + 1, b + 1);
-}
-
 /* The tree that the launcher has made, or with a normal user's server the directory; *fd stays -1
  * if the session does not see it as a directory of its own. */
 static int open_monitored(const struct sandbox_plan *p, const char *path,
@@ -84,13 +74,18 @@ static int serve(struct sandbox_plan *p, const char *path, struct sandbox_trees 
 	cleanup_fd int fd = -1;
 	struct stat st;
 	int r = open_monitored(p, path, view, &fd, &origin, err);
+	/* as mnt_origin writes them: the device and a path */
+	const char *space = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
+	const size_t disk = space != NULL ? (size_t)(space + 1 - p->backing) : 0;
 
 	if (r < 0 || fd == -1)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, E_ENFORCEMENT, path, "fstat(%s)", path);
 	/* A file is shown as it is. A part of the workspace is covered by it. */
-	if (!S_ISDIR(st.st_mode) || lies_in(origin, p->backing)) {
+	if (!S_ISDIR(st.st_mode) ||
+	    (disk > 0 && origin != NULL && strncmp(origin, p->backing, disk) == 0 &&
+	     path_within(origin + disk, p->backing + disk))) {
 		for (size_t i = 0; view != NULL && 2 * i < p->late.n; i++)
 			if (strcmp(p->late.v[2 * i], path) == 0)
 				view->fd[i] = take_fd(fd);

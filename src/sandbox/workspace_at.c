@@ -83,20 +83,18 @@ static bool regains(const struct sandbox_plan *p, const char *path)
 		place_of(path, inside_readable) != NULL);
 }
 
-static int choose_paths(struct inside *in, struct err *err)
+int inside_choose_paths(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
+	const struct strv *served = &p->served;
 	const char *real = p->real_path;
 	const bool only_real = p->workspace_at == SANDBOX_AT_REAL;
 	const bool taken = real != NULL && is_taken(real);
-
 	/* In a tree that is served the workspace is seen anyway. */
-	if (real == NULL || strcmp(real, WORKSPACE) == 0 ||
-	    (p->workspace_at == SANDBOX_AT_WORKSPACE && !sandbox_serves(p, real))) {
-		record(in, WORKSPACE, WORKSPACE);
-		return 0;
-	}
-	if (only_real && (taken || regains(p, real)))
+	const bool alone = real == NULL || strcmp(real, WORKSPACE) == 0 ||
+			   (p->workspace_at == SANDBOX_AT_WORKSPACE && !sandbox_serves(p, real));
+
+	if (only_real && !alone && (taken || regains(p, real)))
 		return err_set(err, E_ENFORCEMENT, real,
 			       "sandbox.workspace_at is real, but %s is %s; choose another "
 			       "workspace, or set sandbox.workspace_at to workspace",
@@ -105,32 +103,14 @@ static int choose_paths(struct inside *in, struct err *err)
 				     : "in a place where the session has rights that its policy "
 				       "denies in the workspace");
 	/* Both paths would be one below the other. */
-	if (!only_real && !path_within(real, WORKSPACE))
+	if (alone || (!only_real && !path_within(real, WORKSPACE)))
 		record(in, WORKSPACE, WORKSPACE);
-	if (!taken && !regains(p, real))
+	if (!alone && !taken && !regains(p, real))
 		record(in, real, WORKSPACE);
-	return 0;
-}
-
-int inside_choose_paths(struct inside *in, struct err *err)
-{
-	const struct strv *served = &in->plan.served;
-	const int r = choose_paths(in, err);
-
-	for (size_t i = 0; r == 0 && i + 1 < served->n; i += 2)
+	for (size_t i = 0; i + 1 < served->n; i += 2)
 		if (!path_within(served->v[i], WORKSPACE))
 			record(in, served->v[i], served->v[i]);
-	return r;
-}
-
-/* The workspace is shown at its real path. */
-static bool shows_real(const struct inside *in)
-{
-	for (size_t i = 0; i + 1 < in->shown.n; i += 2)
-		if (strcmp(in->shown.v[i], in->plan.real_path) == 0 &&
-		    strcmp(in->shown.v[i + 1], WORKSPACE) == 0)
-			return true;
-	return false;
+	return 0;
 }
 
 /* ---- mount points ---- */
@@ -337,7 +317,10 @@ int inside_workspace(struct inside *in, struct err *err)
 		r = inside_served(in, false, err);
 	if (r == 0)
 		r = find_ways(&in->plan, &ways, err);
-	if (r == 0 && real != NULL && strcmp(real, WORKSPACE) != 0 && shows_real(in))
+	if (r == 0 && real != NULL && strcmp(real, WORKSPACE) != 0 &&
+	    (strcmp(in->shown.v[0], real) == 0 ||
+	     (in->shown.n > 2 && strcmp(in->shown.v[2], real) == 0 &&
+	      strcmp(in->shown.v[3], WORKSPACE) == 0)))
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);

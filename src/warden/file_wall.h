@@ -17,5 +17,5 @@ struct file_records {
 	bool recorded; /* what the kernel's program sees below some paths */
 	bool refusals; /* what the kernel refuses anywhere */
 };
-/* Adds to the entry what is not recorded. Once, when all processes are ready. */
+/* Adds to the entry which operations no process records. Once, when all processes are ready. */
 void file_wall_records(const struct file_records *r, struct strv *walls);
