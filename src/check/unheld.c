@@ -28,10 +28,11 @@ int unheld_refuse(const struct policy *p, const struct unheld_ask *ask, struct e
 		return 0;
 	policy_rule_held(p, holds.first, &view, &places);
 	policy_format_places(&places, &text);
-	return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-		       "rule '%s' of policy '%s' cannot be enforced in %s with monitoring.mode %s, "
-		       "which has no file server: set monitoring.mode to fuse and load the fuse "
-		       "module or pass /dev/fuse into the container, choose the policy observe, or "
-		       "list file_rules in sandbox.allow_unenforced",
-		       policy_rule_name(p, holds.first), policy_name(p), text.data, ask->mode);
+	return err_set(
+		err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+		"rule '%s' of policy '%s' cannot be enforced in %s with monitoring.mode %s, "
+		"where no file server decides there: set monitoring.mode to fuse and load the fuse "
+		"module or pass /dev/fuse into the container, choose the policy observe, or "
+		"list file_rules in sandbox.allow_unenforced",
+		policy_rule_name(p, holds.first), policy_name(p), text.data, ask->mode);
 }

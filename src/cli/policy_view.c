@@ -35,7 +35,7 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 	const struct config *c = &at->config;
 	cleanup_free char *here = realpath(".", NULL);
 	struct sandbox_plan plan = {
-		.fuse = config_fuse(c) && access("/dev/fuse", R_OK | W_OK) == 0,
+		.fuse = config_serves(c) && access("/dev/fuse", R_OK | W_OK) == 0,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
 				(strcmp(c->workspace_at, "workspace") != 0 ? SANDBOX_AT_REAL : 0)};
 	cleanup_strv struct strv places = {0}, closed = {0};
@@ -53,7 +53,8 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 	toolchains_done(&tools);
 	if (here != NULL)
 		plan.real_path = cli_run_root(here);
-	sandbox_serve(&plan, NULL, NULL, NULL);
+	config_watched_paths(c, &plan.recorded_paths, &plan.enforced_paths);
+	sandbox_serve(&plan, -1, NULL, NULL, NULL);
 	list_places(c, &places, &closed);
 	withheld_find(p, &places, &plan.withheld);
 	sandbox_file_view(&plan, &out->files);

@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "config/report.h"
 #include "config/table.h"
 #include <arpa/inet.h>
@@ -362,33 +363,54 @@ bool config_fuse(const struct config *c)
 	return strcmp(c->monitoring_mode, "fuse") == 0;
 }
 
-bool config_records(const struct config *c)
+static bool is_hybrid(const struct config *c)
 {
-	return config_fuse(c) || strcmp(c->monitoring_mode, "ebpf") == 0;
+	return strcmp(c->monitoring_mode, "hybrid") == 0;
 }
 
-void config_recorded_paths(const struct config *c, struct strv *out)
+bool config_serves(const struct config *c)
 {
-	if (config_fuse(c) || !config_records(c))
-		return;
-	strv_copy(out, &c->monitored_paths);
-	strv_add_new(out, "/workspace");
+	return config_fuse(c) || is_hybrid(c);
+}
+
+bool config_records(const struct config *c)
+{
+	return config_serves(c) || strcmp(c->monitoring_mode, "ebpf") == 0;
+}
+
+void config_watched_paths(const struct config *c, struct strv *recorded, struct strv *enforced)
+{
+	if (is_hybrid(c)) {
+		strv_copy(recorded, &c->ebpf_monitor);
+		strv_copy(enforced, &c->fuse_enforce);
+	} else if (!config_fuse(c) && config_records(c)) {
+		strv_copy(recorded, &c->monitored_paths);
+		strv_add_new(recorded, "/workspace");
+	}
 }
 
 const char *config_needs_bpf(const struct config *c)
 {
 	return strcmp(c->bpf, "required") == 0	      ? "sandbox.bpf is 'required'"
+	       : is_hybrid(c)			      ? "monitoring.mode is 'hybrid'"
 	       : config_records(c) && !config_fuse(c) ? "monitoring.mode is 'ebpf'"
 						      : NULL;
 }
 
 static const char *check_records(const struct config *c)
 {
-	return strcmp(c->bpf, "off") == 0 && config_needs_bpf(c) != NULL
-		       ? "monitoring.mode: ebpf needs BPF, and sandbox.bpf is off; set sandbox.bpf "
-			 "to "
-			 "auto, or monitoring.mode to fuse"
-		       : NULL;
+	if (strcmp(c->bpf, "off") == 0 && config_needs_bpf(c) != NULL)
+		return "monitoring.mode: ebpf and hybrid need BPF, and sandbox.bpf is off; set "
+		       "sandbox.bpf to auto, or monitoring.mode to fuse";
+	if (is_hybrid(c) && c->fuse_enforce.n == 0)
+		return "monitoring.hybrid.fuse_enforce: is empty; list the directories that a file "
+		       "server decides, or set monitoring.mode to ebpf";
+	for (size_t i = 0; is_hybrid(c) && i < c->fuse_enforce.n; i++)
+		if (!path_within(c->fuse_enforce.v[i], "/workspace") &&
+		    !strv_has(&c->monitored_paths, c->fuse_enforce.v[i]))
+			return "monitoring.hybrid.fuse_enforce: a path must be in /workspace, or "
+			       "stand in filesystem.monitored_paths, too";
+	return NULL;
 }
 
 void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed)
@@ -403,6 +425,8 @@ void config_listed_paths(const struct config *c, struct strv *places, struct str
 		strv_add_new(closed, c->read_only_paths.v[i]);
 	for (size_t i = 0; i < c->blocked_paths.n; i++)
 		strv_add_new(closed, c->blocked_paths.v[i]);
+	for (size_t i = 0; is_hybrid(c) && i < c->fuse_enforce.n; i++)
+		strv_add_new(closed, c->fuse_enforce.v[i]);
 }
 
 int config_check(const struct config *c, struct err *err)

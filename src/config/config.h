@@ -64,7 +64,8 @@ struct config {
 	char *fuse_io_uring; /* auto | off */
 	int64_t fuse_event_batch_size, fuse_event_batch_ms;
 	/* monitoring */
-	char *monitoring_mode; /* native | fuse */
+	char *monitoring_mode;			/* native | fuse | ebpf | hybrid */
+	struct strv fuse_enforce, ebpf_monitor; /* of hybrid */
 	/* filesystem: what of the machine sessions see */
 	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */
@@ -110,13 +111,15 @@ int config_load(const char *path, struct config *c, struct buf *report, struct e
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
-bool config_fuse(const struct config *c);    /* new sessions have a file server */
+bool config_fuse(const struct config *c);   /* new sessions have a file server for all they share */
+bool config_serves(const struct config *c); /* they have one for something */
 bool config_records(const struct config *c); /* it, or the kernel's program, records their files */
-/* Adds the paths below which the kernel's program records (monitoring.mode: ebpf). */
-void config_recorded_paths(const struct config *c, struct strv *out);
+/* Adds the paths below which the kernel's program records (monitoring.mode: ebpf and hybrid), and
+ * those that are all that is served (hybrid). */
+void config_watched_paths(const struct config *c, struct strv *recorded, struct strv *enforced);
 const char *config_needs_bpf(const struct config *c); /* why, for people; NULL: it does not */
-/* Adds the paths that sessions see by the lists of `filesystem`, and those that are read-only or
- * not shown; none twice. */
+/* Adds the paths that sessions see by the lists of `filesystem`, and those that are read-only, not
+ * shown or decided by a file server (hybrid); none twice. */
 void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed);
 /* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …".
  * The place is that of the first key in the text that the file gave. */

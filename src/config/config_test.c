@@ -104,9 +104,6 @@ static void cfg_1_what_has_not_come_yet_is_said_so_unless_it_is_off(void **state
 		{"approvals: {notification: {type: webhook}}",
 		 "'approvals.notification' is not available"},
 		{"approvals: {notifications: 1}", "unknown key 'approvals.notifications'"},
-		{"monitoring: {mode: hybrid}", "monitoring.mode: 'hybrid' is not available"},
-		{"monitoring: {hybrid: {ebpf_monitor: [/tmp]}}",
-		 "'monitoring.hybrid' is not available"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
@@ -339,6 +336,16 @@ static void cfg_1_settings_must_fit_each_other(void **state)
 		{{"metrics.path=/api/v1/x"}, "metrics.path"},
 		{{"metrics.path=/"}, "metrics.path"},
 		{{"metrics.path=/m?x"}, "metrics.path"},
+		{{"monitoring.mode=hybrid"}, "monitoring.hybrid.fuse_enforce"},
+		{{"monitoring.mode=hybrid", "monitoring.hybrid.fuse_enforce=/workspace/x"}, NULL},
+		{{"monitoring.mode=hybrid", "monitoring.hybrid.fuse_enforce=/srv/x"},
+		 "monitoring.hybrid.fuse_enforce"},
+		{{"monitoring.mode=hybrid", "monitoring.hybrid.fuse_enforce=/srv/x",
+		  "filesystem.monitored_paths=/srv/x"},
+		 NULL},
+		{{"monitoring.mode=hybrid", "monitoring.hybrid.fuse_enforce=/workspace/x",
+		  "sandbox.bpf=off"},
+		 "monitoring.mode"},
 	};
 
 #undef NONE

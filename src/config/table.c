@@ -241,12 +241,21 @@ const struct config_row config_rows[] = {
 	 "of them is written at once.",
 	 "test_cfg_1_sandbox_fuse_event_batch_delay"},
 
-	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "ebpf", "native"),
+	{"monitoring.mode", CONFIG_CHOICE, AT(monitoring_mode), 0, 0, "fuse", CHOICES("fuse", "ebpf", "hybrid", "native"),
 	 "How the workspace is shown. native: as a mount, without a record of file operations. fuse: "
 	 "by a file server of the session, which decides every operation by policy and records it. "
 	 "ebpf: as a mount; a program in the kernel records what is done below filesystem.monitored_paths "
-	 "and in the workspace, and decides nothing. It needs root's server and BPF.",
+	 "and in the workspace, and decides nothing. It needs root's server and BPF. hybrid: as ebpf, but "
+	 "with the two lists of monitoring.hybrid.",
 	 "test_cfg_1_monitoring_mode"},
+	{"monitoring.hybrid.fuse_enforce", CONFIG_VIEW, AT(fuse_enforce), 0, 0, "", machine,
+	 "With monitoring.mode hybrid: directories that the session's file server serves, decides and records. "
+	 "Each is below /workspace or a path of filesystem.monitored_paths. A session without one of them is refused.",
+	 "test_cfg_1_monitoring_hybrid_fuse_enforce"},
+	{"monitoring.hybrid.ebpf_monitor", CONFIG_VIEW, AT(ebpf_monitor), 0, 0, "/workspace", machine,
+	 "With monitoring.mode hybrid: paths of the session below which the kernel's program records what is "
+	 "done, where the file server does not.",
+	 "test_cfg_1_monitoring_hybrid_ebpf_monitor"},
 
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
 	 "Paths of the machine that sessions see and may write to as their user may, decided by policy and "
@@ -349,9 +358,8 @@ static const struct {
 
 /* Keys and sections of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr",  "server.tls",	  "logging.audit",
-	"sandbox.network",   "approvals.timeout", "approvals.notification",
-	"monitoring.hybrid",
+	"server.grpc_addr", "server.tls",	 "logging.audit",
+	"sandbox.network",  "approvals.timeout", "approvals.notification",
 };
 
 static const struct {

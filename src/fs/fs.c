@@ -124,32 +124,24 @@ void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, 
 	out->attr_valid_nsec = ms % 1000 * 1000000;
 }
 
-/* What a directory belongs to: the tree of its parent. */
-static uint32_t tree_set(const struct fs *fs, const struct node *parent, const struct node_key *dir)
-{
-	const uint32_t tree = parent->set & ~NODE_ALIAS;
-	struct node_key first;
-
-	node_key(fs->nodes, node_get(fs->nodes, NODE_TREE), &first);
-	return tree != 0 && dir->ino == first.ino && dir->dev == first.dev &&
-			       dir->birth == first.birth
-		       ? tree | NODE_ALIAS
-		       : tree;
-}
-
 int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
 		    struct fuse_entry_out *out)
 {
 	struct node *p = node_get(fs->nodes, parent);
 	unsigned ms = attr_ms(fs, st), entry_ms = fs->setup.entry_ms;
-	struct node_key key;
+	struct node_key key, first;
 	struct node *n;
 
 	if (p == NULL || !p->directory)
 		return p == NULL ? -ESTALE : -ENOTDIR;
 	backing_key(st, &key);
-	if (key.directory)
-		key.set = tree_set(fs, p, &key);
+	if (key.directory) { /* it belongs to the tree of its parent */
+		key.set = p->set & ~NODE_ALIAS;
+		node_key(fs->nodes, node_get(fs->nodes, NODE_TREE), &first);
+		if (key.set != 0 && key.ino == first.ino && key.dev == first.dev &&
+		    key.birth == first.birth)
+			key.set |= NODE_ALIAS;
+	}
 	if (fs->watch != NULL) {
 		struct node_key name_key;
 

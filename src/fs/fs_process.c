@@ -35,7 +35,7 @@ struct file_server {
 	int files[AHEAD_FDS]; /* of bpf/file_layout.h; -1: none */
 	struct byte_slots *slots;
 	struct sandbox_plan plan;
-	struct sandbox_trees trees; /* of the plan: served, or the workspace that is not */
+	struct sandbox_trees trees; /* of plan.served */
 	struct fs_tree *tree;	    /* owned; the same for the file system */
 	struct assignment assignment;
 	struct fs_session *session;
@@ -141,28 +141,31 @@ static void wake(void *arg)
 	process_wake(s->self);
 }
 
-/* Only the workspace has two names. */
-static void name_trees(struct file_server *s)
+/* It looks at the workspace also where it does not serve it. */
+static int raise_walls(const struct file_server *s, bool keep_admin, struct err *err)
 {
-	s->tree = mem_resize(NULL, s->trees.n, sizeof(*s->tree));
-	for (size_t i = 0; i < s->trees.n; i++) {
-		const char *shown = s->plan.served.v[2 * i];
+	struct sandbox_trees trees = {0};
+	int r;
 
-		s->tree[i] = (struct fs_tree){
-			s->trees.fd[i], shown,
-			strcmp(shown, WORKSPACE_CANONICAL) == 0 ? s->assignment.real : shown};
-	}
+	sandbox_trees_add(&trees, s->fd[PART_TREE]);
+	for (size_t i = 0; i < s->trees.n; i++)
+		sandbox_trees_add(&trees, s->trees.fd[i]);
+	r = fs_walls_raise(&s->plan, &trees, s->fd[PART_TRASH], keep_admin, err);
+	free(trees.fd);
+	return r;
 }
 
 static int open_server(struct file_server *s, int *mount, struct err *err)
 {
 	const struct assignment *a = &s->assignment;
+	/* Where the kernel's program records opens, it counts the bytes of those files instead. */
+	const bool counts = s->slots != NULL && s->plan.recorded_paths.n == 0;
 	struct fs_setup files = {.trees = s->trees.n,
 				 .entry_ms = a->entry_ms,
 				 .attr_ms = a->attr_ms,
 				 .negative_ms = a->negative_ms,
-				 .passthrough = s->slots != NULL,
-				 .slots = s->slots,
+				 .passthrough = counts,
+				 .slots = counts ? s->slots : NULL,
 				 .kept_ms = FS_KEPT_MS,
 				 .watch = &s->watch};
 	struct fs_transport_setup t = {
@@ -173,7 +176,7 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 		.allow_other = s->plan.privileged,
 		.mount_attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
 		.wanted = {.also = (a->writeback_cache ? FUSE_WRITEBACK_CACHE : 0) |
-				   (s->slots != NULL ? FUSE_PASSTHROUGH : 0),
+				   (counts ? FUSE_PASSTHROUGH : 0),
 			   .max_stack_depth = STACK_DEPTH,
 			   .never = a->async_read ? 0 : FUSE_ASYNC_READ,
 			   .max_readahead = a->max_readahead},
@@ -181,7 +184,6 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	const struct fs_features *agreed;
 	int r = s->plan.privileged ? 0 : enter_namespaces(s, err);
 
-	name_trees(s);
 	files.tree = s->tree;
 	t.uid = getuid();
 	t.gid = getgid();
@@ -194,13 +196,14 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	t.ctx = s->fs;
 	if (r == 0)
 		r = fs_transport_open(&t, mount, &s->transport, err);
-	if (r == 0 && s->slots != NULL)
+	if (r == 0 && counts)
 		r = byte_slots_mount(s->slots, *mount, err);
+	if (r == 0 && s->calls != NULL)
+		r = recorded_calls_served(s->calls, *mount, err);
 	if (r < 0)
 		return r;
 	agreed = fs_transport_features(s->transport);
-	r = fs_walls_raise(&s->plan, &s->trees, s->fd[PART_TRASH],
-			   (agreed->flags & FUSE_PASSTHROUGH) != 0, err);
+	r = raise_walls(s, (agreed->flags & FUSE_PASSTHROUGH) != 0, err);
 	if (r < 0)
 		return r;
 	fs_attach(s->fs, s->transport);
@@ -240,18 +243,6 @@ static int open_calls(struct file_server *s, struct err *err)
 	return recorded_calls_new(&setup, &s->calls, err);
 }
 
-/* Without a mount: the process only records. */
-static int start_recorder(const struct file_server *s, struct err *err)
-{
-	if (s->calls == NULL)
-		return err_set(
-			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
-			"monitoring.mode is ebpf, and this server has no BPF program for files: "
-			"restart the server, which says what is missing, or set "
-			"monitoring.mode to fuse");
-	return fs_walls_raise(&s->plan, &s->trees, -1, false, err);
-}
-
 static int start(struct process_self *p, int *mount, struct err *err)
 {
 	struct file_server *s = p->program;
@@ -261,8 +252,14 @@ static int start(struct process_self *p, int *mount, struct err *err)
 		r = byte_slots_open(s->files[FILES_SLOTS], &s->slots, err);
 	if (r == 0 && s->files[FILES_RING] != -1)
 		r = open_calls(s, err);
+	if (r == 0 && s->calls == NULL && s->plan.recorded_paths.n > 0)
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"monitoring.mode is ebpf or hybrid, and this server has no BPF program for "
+			"files: restart the server, which says what is missing, or set "
+			"monitoring.mode to fuse");
 	if (r == 0 && s->plan.fuse == 0)
-		return start_recorder(s, err);
+		return raise_walls(s, false, err);
 	if (r == 0)
 		r = open_server(s, mount, err);
 	if (r == 0 && (errno = pthread_create(&s->thread, NULL, serve, s)) != 0)
@@ -414,17 +411,26 @@ static const struct process_program program = {
 	.restore = restore,
 };
 
-/* The workspace comes with the part, the others come behind it. */
+/* The workspace comes with the part, the others come behind it. Only the workspace and what is in
+ * it has two names. */
 static int receive_trees(struct file_server *s, int link, struct err *err)
 {
-	const size_t others = s->plan.served.n > 0 ? s->plan.served.n / 2 - 1 : 0;
+	const bool workspace = sandbox_serves(&s->plan, WORKSPACE_CANONICAL);
 	struct sandbox_trees t;
-	int r = trees_receive(link, others, &t, err);
+	int r = trees_receive(link, s->plan.served.n / 2 - workspace, &t, err);
 
-	sandbox_trees_add(&s->trees, s->fd[PART_TREE]);
-	for (size_t i = 0; r == 0 && i < others; i++)
+	if (workspace)
+		sandbox_trees_add(&s->trees, s->fd[PART_TREE]);
+	for (size_t i = 0; i < t.n; i++)
 		sandbox_trees_add(&s->trees, t.fd[i]);
 	free(t.fd);
+	s->tree = mem_resize(NULL, s->trees.n, sizeof(*s->tree));
+	for (size_t i = 0; i < s->trees.n; i++) {
+		const char *shown = s->plan.served.v[2 * i];
+		char *real = path_swap(shown, WORKSPACE_CANONICAL, s->assignment.real);
+
+		s->tree[i] = (struct fs_tree){s->trees.fd[i], shown, real != NULL ? real : shown};
+	}
 	return r;
 }
 

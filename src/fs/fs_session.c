@@ -73,14 +73,15 @@ static void tell_settled(struct fs_session *s, const struct ending *e)
 {
 	struct process_settled m = {.command_id = (char *)e->command_id};
 	struct fs_counts c = {0};
+	const char *rest;
 
 	if (s->fs != NULL)
 		fs_counts(s->fs, &c);
 	m.fuse = (struct fuse_counts){c.requests, c.request_us, c.parked, c.cache_hits};
 	m.failed_errno = (uint32_t)tally_forget(s->tally, e->command_id, &m.failed_path);
-	if (m.failed_errno == ENOENT && s->fs != NULL)
+	if (m.failed_errno == ENOENT && s->fs != NULL && fs_tree_of(s->fs, m.failed_path, &rest))
 		fs_similar(s->fs, m.failed_path, &m.similar);
-	else if (m.failed_errno == ENOENT)
+	else if (m.failed_errno == ENOENT && s->calls != NULL)
 		recorded_calls_similar(s->calls, m.failed_path, &m.similar);
 	process_tell_settled(s->p, &m);
 	free(m.failed_path);

@@ -158,21 +158,23 @@ int op_symlink(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	return result;
 }
 
-/* Whether the file has a name in the tree of the directory, or none at all. */
-static bool shares_tree(struct fs *fs, uint64_t file, uint64_t dir)
+/* Whether a directory is in the tree of another one, or a file has a name there or none at all.
+ * What moved to another tree would be decided by other names. The kernel does not ask for it,
+ * because each tree is a mount. */
+static bool shares_tree(struct fs *fs, uint64_t node, uint64_t dir)
 {
 	const struct node *n, *d;
 	const struct node_name *nm;
 	bool shares;
 
 	pthread_mutex_lock(&fs->lock);
-	n = node_get(fs->nodes, file);
+	n = node_get(fs->nodes, node);
 	d = node_get(fs->nodes, dir);
-	nm = n != NULL ? n->names : NULL;
-	while (nm != NULL && d != NULL &&
-	       ((node_parent(fs->nodes, nm)->set ^ d->set) & ~NODE_ALIAS) != 0)
-		nm = nm->next;
-	shares = nm != NULL || n == NULL || n->names == NULL;
+	shares = n == NULL || d == NULL || (!n->directory && n->names == NULL) ||
+		 (n->directory && ((n->set ^ d->set) & ~NODE_ALIAS) == 0);
+	nm = shares || n->directory ? NULL : n->names;
+	for (; !shares && nm != NULL; nm = nm->next)
+		shares = ((node_parent(fs->nodes, nm)->set ^ d->set) & ~NODE_ALIAS) == 0;
 	pthread_mutex_unlock(&fs->lock);
 	return shares;
 }
@@ -362,21 +364,6 @@ int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victi
 	return result;
 }
 
-/* A move from a tree to another one would change who names what is below a directory. The kernel
- * does not ask for it, because each tree is a mount. */
-static bool are_apart(struct fs *fs, uint64_t a, uint64_t b)
-{
-	const struct node *n, *m;
-	bool apart;
-
-	pthread_mutex_lock(&fs->lock);
-	n = node_get(fs->nodes, a);
-	m = node_get(fs->nodes, b);
-	apart = n != NULL && m != NULL && ((n->set ^ m->set) & ~NODE_ALIAS) != 0;
-	pthread_mutex_unlock(&fs->lock);
-	return apart;
-}
-
 static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_parent, unsigned flags)
 {
 	const bool replaces = !(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE));
@@ -385,9 +372,9 @@ static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_par
 	struct backing_dir from, to;
 	struct node *a, *b;
 	bool doubled = false, unknown = false;
-	int result = are_apart(fs, q->node, new_parent)
-			     ? -EXDEV
-			     : backing_get_name(fs, q->node, q->name[0], &from, old_name);
+	int result = shares_tree(fs, q->node, new_parent)
+			     ? backing_get_name(fs, q->node, q->name[0], &from, old_name)
+			     : -EXDEV;
 
 	if (result < 0)
 		return result;

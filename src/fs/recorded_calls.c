@@ -31,6 +31,7 @@ struct recorded_calls {
 	struct watch *readable, *turn;
 	struct opened_files *opened; /* NULL: bytes are not counted */
 	uint64_t dropped;	     /* calls that were reported as lost */
+	uint32_t served_dev;	     /* as in struct file_call; 0: none */
 	bool closing;		     /* the warden does not answer any more */
 	pthread_mutex_t lock;	     /* of answers */
 	/* Refusals that agentsh-fs has recorded: of this thread, then (CLOCK_BOOTTIME). */
@@ -217,10 +218,13 @@ static void settle(struct recorded_calls *c, const struct recorded_call *r)
 		opened_files_add(c->opened, call, &q, r->path);
 }
 
-static bool is_served(const struct recorded_calls *c, const char *path)
+/* The host may have moved a directory that is served in the workspace: its path is another one. */
+static bool is_served(const struct recorded_calls *c, const struct recorded_call *r)
 {
-	const struct file_place *p = path[0] == '/' ? file_view_find(&c->view, path) : NULL;
+	const struct file_place *p = r->path[0] == '/' ? file_view_find(&c->view, r->path) : NULL;
 
+	if (r->call->dev != 0 && r->call->dev == c->served_dev)
+		return true;
 	return p != NULL && p->rest == HOLDER_SERVER;
 }
 
@@ -280,9 +284,10 @@ static void on_record(const void *record, size_t len, void *arg)
 	if (!recorded_call_read(record, len, &r))
 		return;
 	wanted = is_refused(r.call);
-	if (wanted)
+	/* A name of the workspace may lead into a directory that is served. */
+	if (wanted || (c->setup.plan->fuse && r.call->path_source == FILE_PATH_ARGUMENT))
 		recorded_call_follow(&r, &c->view, c->setup.tree);
-	served = is_served(c, r.path);
+	served = is_served(c, &r);
 	recorded_call_name(&r, &c->view);
 	if (served)
 		wanted = wanted && !was_answered(c, r.call) && !may_be_held(c, &r);
@@ -419,7 +424,7 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 	watch_start(c->readable);
 	if (s->plan->recorded_paths.n > 0)
 		choose_root(s);
-	if (s->plan->recorded_paths.n > 0 && !s->plan->fuse) {
+	if (s->plan->recorded_paths.n > 0) {
 		c->opened = opened_files_new(s->slots, record_bytes, c);
 		s->record->count_opened = 1;
 	}
@@ -429,6 +434,17 @@ int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_cal
 						       : FILE_WANT_REFUSED,
 			 __ATOMIC_RELEASE);
 	*out = c;
+	return 0;
+}
+
+int recorded_calls_served(struct recorded_calls *c, int mount, struct err *err)
+{
+	struct statx st;
+
+	/* No thread serves the mount yet: the kernel must not ask for attributes. */
+	if (statx(mount, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot look at the mount");
+	c->served_dev = EXEC_DEV(st.stx_dev_major, st.stx_dev_minor);
 	return 0;
 }
 

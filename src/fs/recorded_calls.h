@@ -27,6 +27,8 @@ struct recorded_calls_setup {
 /* From now on calls are recorded. */
 int recorded_calls_new(const struct recorded_calls_setup *s, struct recorded_calls **out,
 		       struct err *err);
+/* Opens of files of this mount are not recorded: agentsh-fs has seen them by itself. */
+int recorded_calls_served(struct recorded_calls *c, int mount, struct err *err);
 void recorded_calls_free(struct recorded_calls *c); /* NULL is fine */
 /* Any thread: agentsh-fs has recorded that a request of the thread failed. NULL is fine. */
 void recorded_calls_answered(struct recorded_calls *c, uint32_t tid, int result);

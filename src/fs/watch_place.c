@@ -99,7 +99,7 @@ static int name_node(const struct fs *fs, const struct node *n, const char *name
 	if (r == 0 || tree >= fs->setup.trees)
 		return r;
 	shown = fs->tree[tree].shown;
-	memcpy(out, shown, strlen(shown));
+	strcpy(out, shown);
 	return node_path(fs->nodes, n, name, out + strlen(shown), PATH_MAX - strlen(shown));
 }
 

@@ -94,7 +94,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.acmd_program = mem_strdup(l->programs.acmd_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
-		.fuse = config_fuse(c) && access("/dev/fuse", R_OK | W_OK) == 0,
+		.fuse = config_serves(c) && access("/dev/fuse", R_OK | W_OK) == 0,
 		.open_files = (uint32_t)c->open_files,
 		.open_files_max = (uint32_t)c->open_files_max,
 		.workspace_at = (strcmp(c->workspace_at, "real") != 0 ? SANDBOX_AT_WORKSPACE : 0) |
@@ -105,7 +105,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 	strv_copy(&out->passthrough_paths, &c->passthrough_paths);
 	strv_copy(&out->monitored_paths, &c->monitored_paths);
 	strv_copy(&out->blocked_paths, &c->blocked_paths);
-	config_recorded_paths(c, &out->recorded_paths);
+	config_watched_paths(c, &out->recorded_paths, &out->enforced_paths);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		cleanup_free char *real = realpath(own[i], NULL);
 

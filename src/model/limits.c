@@ -111,9 +111,8 @@ const char *limit_unenforceable(enum limit i, bool fuse)
 	if (limit_rows[i].by >= LIMIT_BY_RULES)
 		return "nothing enforces this limit yet; leave it out";
 	return limit_rows[i].by == LIMIT_BY_FUSE && !fuse
-		       ? "operations on files are counted only where monitoring.mode is fuse or "
-			 "ebpf; set "
-			 "it, or leave this limit out"
+		       ? "operations on files are not counted where monitoring.mode is native; "
+			 "set it to fuse, or leave this limit out"
 		       : NULL;
 }
 

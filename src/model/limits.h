@@ -53,7 +53,7 @@
 	X(max_commands, NULL, INT, "commands", 1, LIMIT_NUMBER, none, SESSION, "0", \
 	  "Most commands of a session; 0 for no limit.") \
 	X(max_file_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, file_rules, FUSE, "0", \
-	  "Most recorded operations on files; 0 for no limit. They are counted where monitoring.mode is fuse or ebpf; with ebpf the one that is above the limit has happened.") \
+	  "Most recorded operations on files; 0 for no limit. They are counted where monitoring.mode is not native; where the kernel records (ebpf, hybrid) the one that is above the limit has happened.") \
 	X(max_net_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, network_rules, RULES, "0", \
 	  "Most network operations; 0 for no limit. Nothing counts them yet.")
 #define LIMIT_LIST(X) LIMIT_TIMES(X) LIMIT_RESOURCES(X, X) LIMIT_COUNTS(X)

@@ -161,7 +161,7 @@ static void add_lists(const struct description *d)
 /* By every path at which it is shown. A file server decides whatever is below. */
 static void add_workspace(const struct description *d)
 {
-	const struct strv *shown = &d->in->shown;
+	const struct strv *shown = &d->in->shown, *served = &d->in->plan.served;
 
 	for (size_t i = 0; i + 1 < shown->n; i += 2) {
 		const char *path = shown->v[i], *canonical = shown->v[i + 1];
@@ -173,6 +173,15 @@ static void add_workspace(const struct description *d)
 		else
 			add(d->view, path, PLACE_WRITABLE,
 			    access_at(d, path) | access_at(d, shown->v[0]), canonical);
+		for (size_t k = 0; k + 1 < served->n; k += 2) { /* a part of it */
+			cleanup_free char *at = path_swap(served->v[k], canonical, path);
+
+			if (at != NULL)
+				file_view_add(d->view,
+					      &(struct file_place){.path = at,
+								   .canonical = served->v[k],
+								   .rest = HOLDER_SERVER});
+		}
 	}
 }
 

@@ -65,8 +65,8 @@ int inside_view_late(struct inside *in, struct err *err);
 int inside_put(const struct inside *in, int tree, const char *path, struct err *err);
 /* With the mount of agentsh-fs, detached: opens what it serves. */
 int inside_open_served(struct inside *in, int mount, struct err *err);
-/* Places what it serves besides the workspace. */
-int inside_served(struct inside *in, struct err *err);
+/* Places what it serves besides the workspace: what is in the workspace, or all else. */
+int inside_served(struct inside *in, bool below, struct err *err);
 /* After that: covers blocked paths, and makes parts of the workspace read-only. */
 int inside_covers(struct inside *in, struct err *err);
 /* Shows the workspace where the plan wants it, with those covers; fills in->shown. */

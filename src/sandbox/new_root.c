@@ -150,7 +150,7 @@ int inside_root(struct inside *in, struct err *err)
 		r = inside_etc(in, err);
 	/* What agentsh-fs will serve is not bound. */
 	if (r == 0 && !in->plan.privileged)
-		r = sandbox_serve(&in->plan, NULL, NULL, err);
+		r = sandbox_serve(&in->plan, -1, NULL, NULL, err);
 	if (r == 0)
 		r = inside_view(in, true, err);
 	if (r == 0)

@@ -56,6 +56,7 @@ static const struct field rows[] = {
 	ROW(FIELD_STRV, recorded_paths, PATHS_MAX),
 	ROW(FIELD_STRV, late, 2 * PATHS_MAX),
 	ROW(FIELD_STRV, served, 2 * PATHS_MAX),
+	ROW(FIELD_STRV, enforced_paths, PATHS_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};

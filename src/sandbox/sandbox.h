@@ -63,7 +63,10 @@ struct sandbox_plan {
 	/* Of each of them: its path, and as for `backing` its place on its disk; "": not known. */
 	struct strv late;
 	uint32_t fuse; /* agentsh-fs serves directories, and decides about what is in them */
-	/* These directories, by their canonical paths, each with its place as above; set by
+	/* Empty: the workspace and the monitored directories. Else it serves these alone, by their
+	 * canonical paths, and the workspace is a mount. */
+	struct strv enforced_paths;
+	/* What it serves, by canonical paths, each with its place as above; set by
 	 * sandbox_serve. None is in another one. */
 	struct strv served;
 	uint32_t trash; /* the assignment brings a directory for it behind the trees */
@@ -147,13 +150,14 @@ int sandbox_view_of_user(struct sandbox_plan *plan, const struct sandbox_workspa
 			 struct sandbox_trees *out, struct err *err);
 void sandbox_trees_done(struct sandbox_trees *t);
 
-/* Main process, with a plan that has `fuse`: chooses what agentsh-fs serves, which are the
- * workspace and the directories of monitored_paths. The trees of all but the workspace are taken
- * out of view and added to out; so are the trees of what lies in them. Both NULL: only the plan is
- * filled. A monitored path in the workspace is a part of it, one in another monitored path a part
- * of that. */
-int sandbox_serve(struct sandbox_plan *plan, struct sandbox_trees *view, struct sandbox_trees *out,
-		  struct err *err);
+/* Main process: chooses what agentsh-fs serves, which are the workspace and the directories of
+ * monitored_paths, or those of enforced_paths. The trees of all but the workspace are taken out of
+ * view, or opened in the workspace, and added to out; the trees of what lies in them are closed.
+ * view and out NULL: only the plan is filled. A monitored path in the workspace is a part of it,
+ * one in another monitored path a part of that. E_ENFORCEMENT: an enforced path cannot be served.
+ */
+int sandbox_serve(struct sandbox_plan *plan, int workspace, struct sandbox_trees *view,
+		  struct sandbox_trees *out, struct err *err);
 /* Whether a canonical path is in one of these directories. */
 bool sandbox_serves(const struct sandbox_plan *plan, const char *path);
 

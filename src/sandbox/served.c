@@ -11,6 +11,7 @@
 #include "sandbox/mnt.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -38,16 +39,6 @@ static bool is_link(const struct sandbox_plan *p, const char *path, const char *
 			if (path_within(real, lists[i]->v[k]) && strcmp(lists[i]->v[k], path) != 0)
 				return true;
 	return false;
-}
-
-/* Of places as mnt_origin writes them. */
-static bool lies_in(const char *origin, const char *dir)
-{
-	const char *a = origin != NULL ? strchr(origin, ' ') : NULL;
-	const char *b = dir != NULL ? strchr(dir, ' ') : NULL;
-
-	return a != NULL && b != NULL && a - origin == b - dir &&
-	       memcmp(origin, dir, (size_t)(a - origin)) == 0 && path_within(a + 1, b + 1);
 }
 
 /* The tree that the launcher has made, or with a normal user's server the directory; *fd stays -1
@@ -83,13 +74,18 @@ static int serve(struct sandbox_plan *p, const char *path, struct sandbox_trees 
 	cleanup_fd int fd = -1;
 	struct stat st;
 	int r = open_monitored(p, path, view, &fd, &origin, err);
+	/* as mnt_origin writes them: the device and a path */
+	const char *space = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
+	const size_t disk = space != NULL ? (size_t)(space + 1 - p->backing) : 0;
 
 	if (r < 0 || fd == -1)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, E_ENFORCEMENT, path, "fstat(%s)", path);
 	/* A file is shown as it is. A part of the workspace is covered by it. */
-	if (!S_ISDIR(st.st_mode) || lies_in(origin, p->backing)) {
+	if (!S_ISDIR(st.st_mode) ||
+	    (disk > 0 && origin != NULL && strncmp(origin, p->backing, disk) == 0 &&
+	     path_within(origin + disk, p->backing + disk))) {
 		for (size_t i = 0; view != NULL && 2 * i < p->late.n; i++)
 			if (strcmp(p->late.v[2 * i], path) == 0)
 				view->fd[i] = take_fd(fd);
@@ -107,22 +103,83 @@ static int by_path(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int sandbox_serve(struct sandbox_plan *plan, struct sandbox_trees *view, struct sandbox_trees *out,
-		  struct err *err)
+static int cannot(const char *path, const char *why, struct err *err)
 {
-	cleanup_strv struct strv paths = {0};
+	return err_set(err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+		       "monitoring.hybrid.fuse_enforce has %s, and %s; take it out, or see that "
+		       "each session has this directory",
+		       path, why);
+}
+
+/* A directory of the workspace. It is the one that is mounted over: no link leads to it. */
+static int enforce_below(struct sandbox_plan *p, const char *path, int workspace,
+			 struct sandbox_trees *out, struct err *err)
+{
+	const char *backing = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
+	cleanup_free char *at = backing != NULL ? path_swap(path, WORKSPACE, backing + 1) : NULL;
+	cleanup_free char *origin =
+		at != NULL ? mem_printf("%.*s %s", (int)(backing - p->backing), p->backing, at)
+			   : NULL;
+	cleanup_fd int fd = -1;
+
+	if (out != NULL) {
+		fd = fdio_openat2(workspace, path + strlen(WORKSPACE) + 1, O_PATH | O_DIRECTORY,
+				  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+		if (fd == -1)
+			return cannot(path,
+				      errno == EXDEV ? "a mount of the machine leads to it"
+						     : "the workspace has no such directory",
+				      err);
+		sandbox_trees_add(out, take_fd(fd));
+	}
+	strv_add(&p->served, path);
+	strv_add(&p->served, origin != NULL ? origin : "");
+	return 0;
+}
+
+/* Everything that a path of the list is in is served first. */
+static int serve_all(struct sandbox_plan *p, const struct strv *paths, int workspace,
+		     struct sandbox_trees *view, struct sandbox_trees *out, struct err *err)
+{
+	const bool enforced = p->enforced_paths.n > 0;
 	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < paths->n; i++) {
+		const char *path = paths->v[i];
+
+		if (sandbox_serves(p, path) || inside_is_system(path))
+			continue;
+		r = path_within(path, WORKSPACE) ? enforce_below(p, path, workspace, out, err)
+						 : serve(p, path, view, out, err);
+		if (r == 0 && enforced && out != NULL && !sandbox_serves(p, path))
+			r = cannot(path, "sessions see no such directory", err);
+	}
+	return r;
+}
+
+int sandbox_serve(struct sandbox_plan *plan, int workspace, struct sandbox_trees *view,
+		  struct sandbox_trees *out, struct err *err)
+{
+	const bool enforced = plan->enforced_paths.n > 0;
+	cleanup_strv struct strv paths = {0};
+	int r;
+
+	if (!plan->fuse && enforced && !wall_listed(&plan->unenforced, WALL_file_rules))
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"monitoring.mode is hybrid, and this session can have no FUSE mount: "
+			"load the fuse module or pass /dev/fuse into the container, or list "
+			"file_rules in sandbox.allow_unenforced");
 	if (!plan->fuse)
 		return 0;
-	strv_add(&plan->served, WORKSPACE);
-	strv_add(&plan->served, plan->backing != NULL ? plan->backing : "");
-	strv_copy(&paths, &plan->monitored_paths);
+	strv_copy(&paths, enforced ? &plan->enforced_paths : &plan->monitored_paths);
+	if (!enforced || strv_has(&paths, WORKSPACE)) {
+		strv_add(&plan->served, WORKSPACE);
+		strv_add(&plan->served, plan->backing != NULL ? plan->backing : "");
+	}
 	if (paths.n > 0)
 		qsort(paths.v, paths.n, sizeof(*paths.v), by_path); /* a directory comes first */
-	for (size_t i = 0; r == 0 && i < paths.n; i++)
-		if (!sandbox_serves(plan, paths.v[i]) && !inside_is_system(paths.v[i]))
-			r = serve(plan, paths.v[i], view, out, err);
+	r = serve_all(plan, &paths, workspace, view, out, err);
 	/* What lies in a tree belongs to it, whatever list has it. */
 	for (size_t i = 0; view != NULL && i < view->n && 2 * i < plan->late.n; i++)
 		if (view->fd[i] != -1 && sandbox_serves(plan, plan->late.v[2 * i]))
@@ -159,23 +216,45 @@ int inside_open_served(struct inside *in, int mount, struct err *err)
 		if (r == 0 && umount2(WORKSPACE, MNT_DETACH) < 0)
 			r = err_errno(err, E_ENFORCEMENT, WORKSPACE, "umount2(" WORKSPACE ")");
 	}
-	if (r == 0) {
+	if (r == 0 && sandbox_serves(&in->plan, WORKSPACE)) {
 		mem_cleanup_fd(&in->tree_fd);
 		in->tree_fd = take_fd(in->served.fd[0]);
 	}
 	return r;
 }
 
-int inside_served(struct inside *in, struct err *err)
+/* Numbers of inodes as agentsh-fs shows them have the device in the upper bits (node_number). */
+#define INO_BITS 48
+
+/* The directory that the tree is of; it cannot be another one that took its place meanwhile. */
+static int cover_below(const struct inside *in, int tree, const char *path, struct err *err)
+{
+	cleanup_fd int at = fdio_openat2(in->root_fd, path + 1, O_PATH | O_DIRECTORY,
+					 RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+	struct stat here, there;
+
+	if (at == -1 || fstat(at, &here) < 0 || fstat(tree, &there) < 0)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
+	if ((here.st_ino ^ there.st_ino) << (64 - INO_BITS) != 0)
+		return err_set(err, E_ENFORCEMENT, path, "%s was replaced meanwhile", path);
+	return mnt_cover(tree, at, path, err);
+}
+
+int inside_served(struct inside *in, bool below, struct err *err)
 {
 	const struct strv *served = &in->plan.served;
 	int r = 0;
 
-	for (size_t i = 1; r == 0 && i < in->served.n; i++) {
+	for (size_t i = 0; r == 0 && i < in->served.n; i++) {
+		const char *path = served->v[2 * i];
+
+		if (in->served.fd[i] == -1 || path_within(path, WORKSPACE) != below)
+			continue;
 		/* Where a list shows the directory above it, the session could rename that. */
-		r = inside_hold_above(&in->plan, served->v[2 * i], err);
+		r = inside_hold_above(&in->plan, path, err);
 		if (r == 0)
-			r = inside_put(in, in->served.fd[i], served->v[2 * i], err);
+			r = below ? cover_below(in, in->served.fd[i], path, err)
+				  : inside_put(in, in->served.fd[i], path, err);
 	}
 	return r;
 }

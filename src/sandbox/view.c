@@ -441,17 +441,6 @@ static int cover(const struct sandbox_plan *p, const char *path, bool block, str
 	return r < 0 ? r : mnt_cover(tree, at, path, err);
 }
 
-/* The server compares names: where a link leads to the path, a mount is better than nothing. */
-static bool is_held_by_server(const struct sandbox_plan *p, const char *path)
-{
-	cleanup_free char *real = NULL;
-
-	if (!sandbox_serves(p, path) || path_within(path, WORKSPACE))
-		return sandbox_serves(p, path);
-	real = realpath(path, NULL);
-	return real == NULL || strcmp(real, path) == 0;
-}
-
 int inside_covers(struct inside *in, struct err *err)
 {
 	const struct {
@@ -468,9 +457,16 @@ int inside_covers(struct inside *in, struct err *err)
 		for (size_t k = 0; r == 0 && k < lists[i].paths->n; k++) {
 			const char *path = lists[i].paths->v[k];
 
+			const bool served = sandbox_serves(&in->plan, path);
+			cleanup_free char *real = served && !path_within(path, WORKSPACE)
+							  ? realpath(path, NULL)
+							  : NULL;
+
 			/* The kernel drops a mount below a FUSE mount when the server answers with
-			 * another node. So the server itself refuses what is covered elsewhere. */
-			if (is_held_by_server(&in->plan, path))
+			 * another node. So the server itself refuses what is covered elsewhere. It
+			 * compares names: where a link leads to the path, a mount is better than
+			 * nothing. */
+			if (served && (real == NULL || strcmp(real, path) == 0))
 				continue;
 			/* Mounts outside of the workspace are read-only already. */
 			if (lists[i].paths == &in->plan.read_only_paths &&

@@ -83,20 +83,18 @@ static bool regains(const struct sandbox_plan *p, const char *path)
 		place_of(path, inside_readable) != NULL);
 }
 
-static int choose_paths(struct inside *in, struct err *err)
+int inside_choose_paths(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
+	const struct strv *served = &p->served;
 	const char *real = p->real_path;
 	const bool only_real = p->workspace_at == SANDBOX_AT_REAL;
 	const bool taken = real != NULL && is_taken(real);
-
 	/* In a tree that is served the workspace is seen anyway. */
-	if (real == NULL || strcmp(real, WORKSPACE) == 0 ||
-	    (p->workspace_at == SANDBOX_AT_WORKSPACE && !sandbox_serves(p, real))) {
-		record(in, WORKSPACE, WORKSPACE);
-		return 0;
-	}
-	if (only_real && (taken || regains(p, real)))
+	const bool alone = real == NULL || strcmp(real, WORKSPACE) == 0 ||
+			   (p->workspace_at == SANDBOX_AT_WORKSPACE && !sandbox_serves(p, real));
+
+	if (only_real && !alone && (taken || regains(p, real)))
 		return err_set(err, E_ENFORCEMENT, real,
 			       "sandbox.workspace_at is real, but %s is %s; choose another "
 			       "workspace, or set sandbox.workspace_at to workspace",
@@ -105,32 +103,14 @@ static int choose_paths(struct inside *in, struct err *err)
 				     : "in a place where the session has rights that its policy "
 				       "denies in the workspace");
 	/* Both paths would be one below the other. */
-	if (!only_real && !path_within(real, WORKSPACE))
+	if (alone || (!only_real && !path_within(real, WORKSPACE)))
 		record(in, WORKSPACE, WORKSPACE);
-	if (!taken && !regains(p, real))
+	if (!alone && !taken && !regains(p, real))
 		record(in, real, WORKSPACE);
-	return 0;
-}
-
-int inside_choose_paths(struct inside *in, struct err *err)
-{
-	const struct strv *served = &in->plan.served;
-	const int r = choose_paths(in, err);
-
-	for (size_t i = 0; r == 0 && i + 1 < served->n; i += 2)
+	for (size_t i = 0; i + 1 < served->n; i += 2)
 		if (!path_within(served->v[i], WORKSPACE))
 			record(in, served->v[i], served->v[i]);
-	return r;
-}
-
-/* The workspace is shown at its real path. */
-static bool shows_real(const struct inside *in)
-{
-	for (size_t i = 0; i + 1 < in->shown.n; i += 2)
-		if (strcmp(in->shown.v[i], in->plan.real_path) == 0 &&
-		    strcmp(in->shown.v[i + 1], WORKSPACE) == 0)
-			return true;
-	return false;
+	return 0;
 }
 
 /* ---- mount points ---- */
@@ -186,12 +166,17 @@ struct other_ways {
 	size_t n;
 };
 
+/* What other ways lead to: a canonical path, and where it is on its disk, by mnt_origin. */
+struct way_target {
+	const char *canonical, *origin, *at; /* at: the path in origin */
+};
+
 /* Adds a mount if its path leads to it: another mount may lie on top. */
-static void add_way(struct other_ways *w, const struct mnt_line *line, const char *backing)
+static void add_way(struct other_ways *w, const struct mnt_line *line, const struct way_target *t)
 {
-	char *path = path_swap(backing, line->root, line->point);
-	char *canonical =
-		path != NULL ? mem_strdup(WORKSPACE) : path_swap(line->root, backing, WORKSPACE);
+	char *path = path_swap(t->at, line->root, line->point);
+	char *canonical = path != NULL ? mem_strdup(t->canonical)
+				       : path_swap(line->root, t->at, t->canonical);
 	struct stat st;
 
 	if (path == NULL && canonical != NULL)
@@ -210,45 +195,59 @@ static void add_way(struct other_ways *w, const struct mnt_line *line, const cha
 }
 
 /* A tree that is served shows its directory as a mount does. */
-static void add_served_way(struct other_ways *w, char *const served[2], const char *backing)
+static void add_served_way(struct other_ways *w, char *const served[2], const struct way_target *t)
 {
-	const char *origin = strchr(served[1], ' ');
 	cleanup_fd int fd = open(served[0], O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-	if (origin != NULL && fd != -1)
+	if (fd != -1 && strncmp(served[1], t->origin, (size_t)(t->at - t->origin)) == 0)
 		add_way(w,
 			&(struct mnt_line){.id = mnt_id(fd),
-					   .root = (char *)(uintptr_t)origin + 1,
+					   .root = strchr(served[1], ' ') + 1,
 					   .point = served[0]},
-			backing);
+			t);
+}
+
+static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
+		    struct other_ways *out, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	struct mnt_line line;
+	char *next;
+	int r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, err);
+
+	if (r < 0)
+		return r;
+	for (next = text.data; mnt_next(&next, &line);)
+		if (strlen(line.dev) + 1 == (size_t)(t->at - t->origin) &&
+		    strncmp(line.dev, t->origin, strlen(line.dev)) == 0)
+			add_way(out, &line, t);
+	for (size_t i = 0; i + 1 < p->served.n; i += 2)
+		if (!path_within(p->served.v[i], WORKSPACE))
+			add_served_way(out, p->served.v + i, t);
+	return 0;
 }
 
 /* Before the workspace is mounted. */
 static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struct err *err)
 {
-	cleanup_buf struct buf text = {0};
-	const char *backing = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
-	struct mnt_line line;
-	char *next;
+	const char *space = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
 	int r;
 
 	if (p->real_path == NULL)
 		return 0;
-	if (backing == NULL)
+	if (space == NULL)
 		return err_set(err, E_ENFORCEMENT, p->real_path,
 			       "the mount of %s has no path in the server's view", p->real_path);
-	r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, err);
-	if (r < 0)
-		return r;
-	for (next = text.data; mnt_next(&next, &line);)
-		if (strlen(line.dev) == (size_t)(backing - p->backing) &&
-		    strncmp(line.dev, p->backing, strlen(line.dev)) == 0)
-			add_way(out, &line, backing + 1);
-	for (size_t i = 2; i + 1 < p->served.n; i += 2)
-		if (strncmp(p->served.v[i + 1], p->backing, (size_t)(backing + 1 - p->backing)) ==
-		    0)
-			add_served_way(out, p->served.v + i, backing + 1);
-	return 0;
+	r = add_ways(p, &(struct way_target){WORKSPACE, p->backing, space + 1}, out, err);
+	for (size_t i = 0; r == 0 && i + 1 < p->served.n; i += 2) {
+		space = strchr(p->served.v[i + 1], ' ');
+		if (space != NULL && !path_within(p->served.v[i], WORKSPACE))
+			r = add_ways(
+				p,
+				&(struct way_target){p->served.v[i], p->served.v[i + 1], space + 1},
+				out, err);
+	}
+	return r;
 }
 
 /* Covers a way that is still visible with the same part of the tree. */
@@ -294,6 +293,8 @@ static int place(struct inside *in, int at, const struct other_ways *ways, struc
 	int r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
 
 	if (r == 0)
+		r = inside_served(in, true, err);
+	if (r == 0)
 		r = inside_covers(in, err);
 	for (size_t i = 0; r == 0 && i < ways->n; i++)
 		r = cover_way(in, &ways->way[i], err);
@@ -313,10 +314,13 @@ int inside_workspace(struct inside *in, struct err *err)
 	int r = inside_choose_paths(in, err);
 
 	if (r == 0)
-		r = inside_served(in, err);
+		r = inside_served(in, false, err);
 	if (r == 0)
 		r = find_ways(&in->plan, &ways, err);
-	if (r == 0 && real != NULL && strcmp(real, WORKSPACE) != 0 && shows_real(in))
+	if (r == 0 && real != NULL && strcmp(real, WORKSPACE) != 0 &&
+	    (strcmp(in->shown.v[0], real) == 0 ||
+	     (in->shown.n > 2 && strcmp(in->shown.v[2], real) == 0 &&
+	      strcmp(in->shown.v[3], WORKSPACE) == 0)))
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);

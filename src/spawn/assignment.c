@@ -376,12 +376,13 @@ static int spread(const struct sandbox_plan *plan, const int *others, size_t n,
 }
 
 /* Adds what the launcher does not know to the plan for init and the process ahead. */
-static int complete(struct sandbox_plan *plan, bool holds, struct sandbox_trees *view,
-		    struct sandbox_trees *served, int *plan_fd, struct err *err)
+static int complete(struct sandbox_plan *plan, bool holds, int workspace,
+		    struct sandbox_trees *view, struct sandbox_trees *served, int *plan_fd,
+		    struct err *err)
 {
-	int r = sandbox_serve(plan, view, served, err);
+	int r = sandbox_serve(plan, workspace, view, served, err);
 
-	if (r < 0)
+	if (r < 0 || !plan->fuse)
 		return r;
 	plan->holds = holds;
 	close(*plan_fd);
@@ -408,9 +409,9 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 	if (r == 0)
 		r = trees_receive(a->wait_fd, plan.trees + (plan.trash != 0), &view, &err);
 	all[MESSAGE_TRASH] = r == 0 && plan.trash ? view.fd[--view.n] : -1;
-	if (r == 0 && plan.fuse != 0)
-		r = complete(&plan, holds != NULL && holds(fd[ASSIGNMENT_POLICY]), &view, &served,
-			     &all[MESSAGE_PLAN], &err);
+	if (r == 0)
+		r = complete(&plan, holds != NULL && holds(fd[ASSIGNMENT_POLICY]),
+			     fd[ASSIGNMENT_TREE], &view, &served, &all[MESSAGE_PLAN], &err);
 	/* The next launcher recognizes the main process by the pid that called listen(). */
 	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
 		       listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0))

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/file_wall.h"
 #include "base/mem.h"
+#include "model/workspace_names.h"
 
 #define REMEDY "choose the policy observe, or list file_rules in sandbox.allow_unenforced"
+
+static bool serves_workspace(const struct file_view *view)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (view->place[i].rest == HOLDER_SERVER &&
+		    strcmp(view->place[i].canonical, WORKSPACE_CANONICAL) == 0)
+			return true;
+	return false;
+}
 
 static int refuse(const struct policy *p, const struct file_view *view, uint32_t rule,
 		  struct err *err)
@@ -10,6 +20,16 @@ static int refuse(const struct policy *p, const struct file_view *view, uint32_t
 	cleanup_strv struct strv places = {0};
 	cleanup_buf struct buf text = {0};
 
+	if (file_view_served(view) && !serves_workspace(view)) {
+		policy_rule_held(p, rule, view, &places);
+		policy_format_places(&places, &text);
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"nothing holds rule '%s' of policy '%s' in %s; with monitoring.mode hybrid "
+			"single files are decided below monitoring.hybrid.fuse_enforce "
+			"alone; " REMEDY,
+			policy_rule_name(p, rule), policy_name(p), text.data);
+	}
 	if (!file_view_served(view))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
@@ -30,7 +50,7 @@ static int refuse(const struct policy *p, const struct file_view *view, uint32_t
 int file_wall_set(const struct policy *p, const struct file_view *view, bool may_lack,
 		  struct wall_report *walls, struct err *err)
 {
-	const bool served = file_view_served(view);
+	const bool served = serves_workspace(view), some = file_view_served(view);
 	cleanup_buf struct buf text = {0};
 	struct policy_holds holds;
 	int r = 0;
@@ -45,7 +65,7 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 	policy_format_places(&holds.places, &text);
 	if (holds.lacking == 0)
 		wall_set(walls, WALL_file_rules, WALL_UP, "every rule is held");
-	else if (may_lack && !served)
+	else if (may_lack && !some)
 		wall_set(walls, WALL_file_rules, WALL_UNAVAILABLE,
 			 "%u of %u rules are decided, but not enforced in %s", holds.lacking,
 			 holds.rules, text.data);
@@ -61,8 +81,10 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 void file_wall_records(const struct file_records *r, struct strv *walls)
 {
 	const char *more =
-		r->served && r->refusals ? NULL
-		: r->served		 ? "refusals elsewhere are not recorded (no BPF)"
+		r->served && r->recorded
+			? "a file server has monitoring.hybrid.fuse_enforce, BPF records elsewhere"
+		: r->served && r->refusals ? NULL
+		: r->served		   ? "refusals elsewhere are not recorded (no BPF)"
 		: r->recorded ? "BPF records what is done in the workspace and other listed paths"
 			      : "nothing records what is done with files";
 	struct wall_report all;

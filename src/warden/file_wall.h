@@ -13,9 +13,9 @@ int file_wall_set(const struct policy *p, const struct file_view *view, bool may
 
 /* What the processes of a session record of files. */
 struct file_records {
-	bool served;   /* all in the workspace, which has a file server */
+	bool served; /* all in directories that have a file server: the workspace, or parts of it */
 	bool recorded; /* what the kernel's program sees below some paths */
 	bool refusals; /* what the kernel refuses anywhere */
 };
-/* Adds to the entry that some things are not recorded. Once, when all processes are ready. */
+/* Adds to the entry which operations no process records. Once, when all processes are ready. */
 void file_wall_records(const struct file_records *r, struct strv *walls);

@@ -8,17 +8,15 @@
 #include "base/proc.h"
 #include "base/process_tree.h"
 #include "model/acmd_names.h"
+#include "model/file_view.h"
 #include "sandbox/sandbox.h"
 #include "shell/session_root.h"
 #include "warden/core.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #define SWEEP_MS 300 /* for the process that init leaves, which needs much less */
 #define END_CHILDREN_MS 2000
@@ -26,6 +24,7 @@
 int place_open(struct session_place *p, struct init_ready *ready, struct link_msg *m,
 	       struct err *err)
 {
+	cleanup_file_view struct file_view files = {0};
 	struct buf word = {0};
 	int pair[2];
 
@@ -38,6 +37,11 @@ int place_open(struct session_place *p, struct init_ready *ready, struct link_ms
 				       "init does not report where the workspace is");
 		p->names = (struct workspace_names){ready->shown, take(ready->real_path)};
 		ready->shown = (struct strv){0};
+		if (file_view_unpack(&ready->files, &files, err) < 0)
+			return -(int)err->code;
+		for (size_t i = 0; i < files.n; i++)
+			if (files.place[i].rest == HOLDER_SERVER)
+				strv_add_new(&p->names.served, files.place[i].canonical);
 		p->program = mem_strdup(CAPTURE_PROGRAM);
 		p->capture = mem_strdup(CAPTURE_PROGRAM);
 		p->program_fd = root_open(m->fd[0], CAPTURE_PROGRAM);
@@ -81,18 +85,9 @@ void place_close(struct session_place *p)
 	*p = SESSION_PLACE_NONE;
 }
 
-bool place_may_hang(const struct session_place *p, int root_fd)
+bool place_may_hang(const struct session_place *p)
 {
-	bool may = false;
-
-	for (size_t i = 0; !may && i < p->names.shown.n; i += 2) {
-		cleanup_fd int fd =
-			fdio_openat2(root_fd, p->names.shown.v[i], O_PATH, RESOLVE_IN_ROOT);
-		struct statfs fs;
-
-		may = fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
-	}
-	return may;
+	return p->names.served.n > 0;
 }
 
 /* At the end of PATH: whatever else is found there comes first, and is found as fast as before. */

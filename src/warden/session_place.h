@@ -35,7 +35,7 @@ int place_open(struct session_place *p, struct init_ready *ready, struct link_ms
 void place_close(struct session_place *p);
 /* The workspace or a part of what is shown is served by a process (FUSE) that may stop answering.
  */
-bool place_may_hang(const struct session_place *p, int root_fd);
+bool place_may_hang(const struct session_place *p);
 /* Sets the session's home, TMPDIR unless it is set, and adds als and so on to PATH. */
 void place_settle(const struct session_place *p, struct shell_memory *m);
 /* How captures arrive, with the socket of init's READY. */

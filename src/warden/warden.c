@@ -363,9 +363,6 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 	r = wall_unpack(&walls, &ready->walls, err);
 	if (r == 0)
 		r = file_view_unpack(&ready->files, &files, err);
-	for (size_t i = 0; i < files.n; i++)
-		if (files.place[i].rest == HOLDER_SERVER)
-			strv_add_new(&w->place.names.served, files.place[i].canonical);
 	if (r == 0)
 		r = file_wall_set(gate_policy(w->commands.gate), &files, ready->may_lack != 0,
 				  &walls, err);
@@ -415,7 +412,7 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	}
 	if (w->place.names.real != NULL)
 		gate_name_workspace(cs->gate, w->place.names.real);
-	if (place_may_hang(&w->place, m->fd[0]))
+	if (place_may_hang(&w->place))
 		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
 	if (open_execs(w, ready, m, &err) < 0) {
 		fail_policy(w, &err);
