@@ -15,7 +15,7 @@
 
 void run_spawn_over(struct run *r, bool orphans)
 {
-	/* First, so that the other processes know it when the table has lost it. */
+	/* First: the other processes then have the command before the table loses it. */
 	r->cs->over(r->cs->owner, r->ask.command_id);
 	actor_table_over(r->cs->actors, r->spawn, orphans);
 	exec_over(r->cs->control, r->spawn);
