@@ -190,8 +190,11 @@ static int read_option(struct acmd *a, char ***next, struct err *err)
 		return err_set(err, E_BAD_REQUEST, word, "--%s needs a value: %s", row->name,
 			       row->value);
 	if (!read_value(row, value, &a->o))
-		return err_set(err, E_BAD_REQUEST, value, "--%s: not %s: '%s'", row->name,
-			       row->value, value);
+		return err_set(err, E_BAD_REQUEST, value, "--%s %s: '%s' is not %s", row->name,
+			       row->value, value,
+			       row->kind != COUNT	   ? "of this form"
+			       : row->offset == AT(offset) ? "a number"
+							   : "a number above 0");
 	return 0;
 }
 
@@ -235,9 +238,9 @@ int acmd_parse(struct acmd *a, int argc, char **argv, struct err *err)
 
 void acmd_help(struct acmd *a)
 {
-	buf_addf(&a->text, "usage: %s [OPTIONS] %s\n%s The answer is JSON.\n\noptions:\n",
-		 commands[a->command].name, commands[a->command].operands,
-		 commands[a->command].summary);
+	buf_addf(&a->text, "usage: %s [OPTIONS]%s%s\n%s The answer is JSON.\n\noptions:\n",
+		 commands[a->command].name, commands[a->command].operands[0] != '\0' ? " " : "",
+		 commands[a->command].operands, commands[a->command].summary);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char head[64];
 

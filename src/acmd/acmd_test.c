@@ -526,6 +526,24 @@ static void exe_7_bad_usage_is_a_json_error(void **state)
 	}
 }
 
+static void exe_7_a_wrong_value_is_explained(void **state)
+{
+	static const struct {
+		const char *line, *message;
+	} rows[] = {
+		{"als --limit 0", "--limit N: '0' is not a number above 0"},
+		{"als --offset x", "--offset N: 'x' is not a number"},
+		{"acat f --lines x", "--lines A-B: 'x' is not of this form"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		json_t *j = run(rows[i].line, 2);
+
+		assert_string_equal(str(json_object_get(j, "error"), "message"), rows[i].message);
+		json_decref(j);
+	}
+}
+
 static void exe_7_what_fails_is_named(void **state)
 {
 	static const struct {
@@ -634,6 +652,7 @@ int main(void)
 		cmocka_unit_test(exe_7_adu_counts_a_file_once),
 		cmocka_unit_test(exe_7_sums_do_not_overflow),
 		cmocka_unit_test(exe_7_bad_usage_is_a_json_error),
+		cmocka_unit_test(exe_7_a_wrong_value_is_explained),
 		cmocka_unit_test(exe_7_what_fails_is_named),
 		cmocka_unit_test(exe_7_help_is_for_people),
 		cmocka_unit_test(exe_7_a_closed_output_is_a_failure),

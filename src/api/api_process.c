@@ -257,6 +257,7 @@ static void on_ready(void *arg)
 	struct api *api = arg;
 
 	listen_all(api);
+	api->idle_since_us = clock_mono_us(&clock_system);
 	log_info("ready"); /* before the launcher reports it, so that readers find the line */
 	peer_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 }
@@ -268,6 +269,8 @@ static void on_idle_tick(void *arg)
 	int64_t now = clock_mono_us(&clock_system);
 
 	watch_after(api->idle_timer, IDLE_TICK_MS);
+	if (api->idle_since_us == 0) /* not ready yet */
+		return;
 	if (api->sessions == NULL || sessions_live(api->sessions) > 0 ||
 	    http_server_connections(api->http) > 0 || api->stopping)
 		api->idle_since_us = now;
@@ -391,7 +394,6 @@ static int start(struct api *api, struct err *err)
 	if (r < 0)
 		return r;
 	if (api->auto_started) {
-		api->idle_since_us = clock_mono_us(&clock_system);
 		api->idle_timer = watch_timer(api->loop, on_idle_tick, api);
 		watch_after(api->idle_timer, IDLE_TICK_MS);
 	}

@@ -266,12 +266,22 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 
 /* `policy test` calls the function that decides at run time. */
 
+/* What is used instead: a program, or another file. NULL: nothing else is. */
+static const char *redirected_to(const struct policy *p, const struct verdict *v,
+				 const struct op *op, struct file_redirect *room)
+{
+	return op->class == OP_FILE && policy_redirect(p, op->file.path, room) ? room->path
+									       : v->target;
+}
+
 static void format_json(const struct policy *p, const struct verdict *v, const struct op *op,
 			const char *holder, struct buf *out)
 {
 	cleanup_buf struct buf text = {0};
 	cleanup_strv struct strv other = {0};
 	struct jw w = JW(out);
+	struct file_redirect room;
+	const char *to = redirected_to(p, v, op, &room);
 
 	buf_reserve(&text, 0);
 	verdict_format_reason(v, op, &text);
@@ -284,8 +294,8 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	jw_kint(&w, "column", v->column);
 	jw_kstr(&w, "message", text.data);
 	jw_kbool(&w, "final", v->final);
-	if (v->target != NULL)
-		jw_kstr(&w, "redirect_to", v->target);
+	if (to != NULL)
+		jw_kstr(&w, "redirect_to", to);
 	buf_clear(&text);
 	op_format_kind(op, &text);
 	jw_kstr(&w, "operation", text.data);
@@ -304,9 +314,12 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	jw_obj_end(&w);
 }
 
-static void format_text(const struct verdict *v, const struct op *op, struct buf *out)
+static void format_text(const struct policy *p, const struct verdict *v, const struct op *op,
+			struct buf *out)
 {
 	cleanup_buf struct buf text = {0};
+	struct file_redirect room;
+	const char *to = redirected_to(p, v, op, &room);
 
 	buf_reserve(&text, 0);
 	buf_addf(out, "Decision:  %s%s%s\n", decision_name(v->decision), v->final ? " (final)" : "",
@@ -319,8 +332,8 @@ static void format_text(const struct verdict *v, const struct op *op, struct buf
 		buf_adds(out, "Place:     built in\n");
 	op_format_target(op, &text);
 	buf_addf(out, "Target:    %s\n", text.data);
-	if (v->target != NULL)
-		buf_addf(out, "Runs:      %s\n", v->target);
+	if (to != NULL)
+		buf_addf(out, "%s%s\n", op->class == OP_FILE ? "Leads to:  " : "Runs:      ", to);
 	buf_clear(&text);
 	verdict_format_reason(v, op, &text);
 	if (text.len > 0)
@@ -360,7 +373,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 		format_json(p.p, &v, &o.op, o.op.class == OP_FILE ? file_holder_name(holder) : NULL,
 			    &out);
 	else
-		format_text(&v, &o.op, &out);
+		format_text(p.p, &v, &o.op, &out);
 	if (!cli->v.json && o.op.class == OP_FILE && !verdict_allows(&v))
 		buf_addf(&out, "Enforced:  %s\n", file_holder_text(holder));
 	else if (!cli->v.json && holder != HOLDER_NOTHING && holder != HOLDER_SERVER)

@@ -53,6 +53,7 @@ void cli_view_open(const struct cli_policies *at, struct policy *p, struct cli_v
 	toolchains_done(&tools);
 	if (here != NULL)
 		plan.real_path = cli_run_root(here);
+	sandbox_serve(&plan, NULL, NULL, NULL);
 	list_places(c, &places, &closed);
 	withheld_find(p, &places, &plan.withheld);
 	sandbox_file_view(&plan, &out->files);

@@ -249,13 +249,13 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_monitoring_mode"},
 
 	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
-	 "Paths of the machine that sessions see and may write to as their user may, watched where the "
-	 "workspace is. /workspace is the session's workspace.",
+	 "Paths of the machine that sessions see and may write to as their user may, decided by policy and "
+	 "recorded as monitoring.mode does it in the workspace. /workspace is the session's workspace.",
 	 "test_cfg_1_filesystem_monitored_paths"},
 	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
 	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt,/var/lib/dpkg", machine,
 	 "Paths of the machine that sessions see and cannot change. A path that does not exist is left "
-	 "out. /etc is always a fixed list of files; a path below it adds to it.",
+	 "out. Links such as /bin need not be listed where their target is. /etc is always a fixed list of files; a path below it adds to it.",
 	 "test_cfg_1_filesystem_read_only_passthrough_paths"},
 	{"filesystem.passthrough_paths", CONFIG_VIEW, AT(passthrough_paths), 0, 1, "", machine,
 	 "Paths of the machine that sessions see and may write to as their user may, unwatched. Those "

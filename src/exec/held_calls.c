@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
 #define NONE 6	   /* no such argument */
 #define LINKS 40   /* as many as the kernel follows */
 #define LOOK_MS 50 /* between two looks whether a caller still waits */
@@ -27,6 +30,11 @@ enum change {
 	REMOVE_DIR,
 	MOVE,
 	LINK,
+	/* no change of a directory; the kernel locks the file */
+	CHANGE_MODE,
+	CHANGE_OWNER,
+	CHANGE_SIZE,
+	CHANGE_LINKS_OWNER,
 };
 static const struct held_row {
 	int nr;
@@ -43,6 +51,9 @@ static const struct held_row {
 	{SYS_rmdir, REMOVE_DIR, NONE, 0, NONE, NONE, NONE},
 	{SYS_rename, MOVE, NONE, 0, NONE, 1, NONE},
 	{SYS_link, LINK, NONE, 0, NONE, 1, NONE},
+	{SYS_chmod, CHANGE_MODE, NONE, 0, NONE, NONE, NONE},
+	{SYS_chown, CHANGE_OWNER, NONE, 0, NONE, NONE, NONE},
+	{SYS_lchown, CHANGE_LINKS_OWNER, NONE, 0, NONE, NONE, NONE},
 #endif
 #ifdef SYS_renameat
 	{SYS_renameat, MOVE, 0, 1, 2, 3, NONE},
@@ -54,6 +65,10 @@ static const struct held_row {
 	{SYS_unlinkat, REMOVE, 0, 1, NONE, NONE, 2},
 	{SYS_renameat2, MOVE, 0, 1, 2, 3, 4},
 	{SYS_linkat, LINK, 0, 1, 2, 3, 4},
+	{SYS_fchmodat, CHANGE_MODE, 0, 1, NONE, NONE, NONE},
+	{SYS_fchmodat2, CHANGE_MODE, 0, 1, NONE, NONE, 3},
+	{SYS_fchownat, CHANGE_OWNER, 0, 1, NONE, NONE, 4},
+	{SYS_truncate, CHANGE_SIZE, NONE, 0, NONE, NONE, NONE},
 };
 
 /* What agentsh-fs asks for (fs/watch_rows.c), and the event. */
@@ -70,12 +85,34 @@ static const struct {
 	[REMOVE_DIR] = {OP(delete), 0, EVENT_dir_delete},
 	[MOVE] = {OP(rename), OP(rename) | OP(create), EVENT_file_rename},
 	[LINK] = {OP(link), OP(link) | OP(create), EVENT_file_link},
+	[CHANGE_MODE] = {OP(chmod), 0, EVENT_file_chmod},
+	[CHANGE_OWNER] = {OP(chown), 0, EVENT_file_chown},
+	[CHANGE_SIZE] = {OP(truncate), 0, EVENT_file_truncate},
+	[CHANGE_LINKS_OWNER] = {OP(chown), 0, EVENT_file_chown},
 };
+
+static const struct held_row *row_of(const struct seccomp_notif *n)
+{
+	const struct held_row *row = calls;
+
+	while (row->nr != n->data.nr)
+		row++;
+	return row;
+}
+
+/* The warden itself makes a chmod with the set-group-ID bit: see exec/attributes.h. */
+static bool takes(const struct seccomp_notif *n)
+{
+	const struct held_row *row = row_of(n);
+
+	return row->change != CHANGE_MODE || (n->data.args[row->path + 1] & S_ISGID) == 0;
+}
 
 bool held_calls_needed(const struct policy *p)
 {
 	return policy_approves(p, OP(create) | OP(delete) | OP(rename) | OP(symlink) | OP(link) |
-					  OP(open) | OP(read) | OP(write));
+					  OP(open) | OP(read) | OP(write) | OP(chmod) | OP(chown) |
+					  OP(truncate));
 }
 
 /* ---- which files: on a thread of the walker ---- */
@@ -85,7 +122,7 @@ struct held_path {
 	uint64_t at;   /* in the caller's memory; 0: the call has no such path */
 	bool follow;   /* a link at its end */
 	/* found */
-	char *path; /* canonical; NULL: not in the workspace, or not found */
+	char *path; /* canonical; NULL: no file server serves it, or not found */
 	bool exists, directory;
 };
 struct held_walk {
@@ -173,7 +210,7 @@ static void find_path(const struct held_walk *w, struct held_path *p)
 		p->path = workspace_canonical(w->names, whole);
 		if (p->path == NULL)
 			p->path = take(whole);
-		if (!path_within(p->path, WORKSPACE_CANONICAL) || strlen(p->path) >= PATH_MAX)
+		if (workspace_served(w->names, p->path) == NULL || strlen(p->path) >= PATH_MAX)
 			free(take(p->path));
 		return;
 	}
@@ -239,10 +276,7 @@ static void answer(struct held_case *c, int errnum)
 /* It never reaches agentsh-fs, so its event is written here. */
 static void refuse(struct held_case *c)
 {
-	const char *real = c->held->setup.names->real;
-	const char *path = c->op.file.path;
-	cleanup_free char *on_host =
-		real != NULL ? path_swap(path, WORKSPACE_CANONICAL, real) : NULL;
+	cleanup_free char *on_host = workspace_on_host(c->held->setup.names, c->op.file.path);
 	const struct gate_report report = {
 		.outcome = GATE_REFUSED,
 		.latency_us = (uint64_t)(clock_mono_us(&clock_system) - c->began_us),
@@ -378,8 +412,7 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	h->listener = l;
 	actor_table_revoke(h->setup.actors, (pid_t)n->pid);
 	c->held = h;
-	for (c->row = calls; c->row->nr != n->data.nr;)
-		c->row++;
+	c->row = row_of(n);
 	c->id = n->id;
 	c->tid = (pid_t)n->pid;
 	c->began_us = clock_mono_us(&clock_system);
@@ -391,7 +424,9 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	set_base(&w->from, v, c->row->dir, c->row->path);
 	set_base(&w->to, v, c->row->to_dir, c->row->to);
 	w->from.follow = (c->row->change == MAKE_FILE && (c->flags & (O_EXCL | O_NOFOLLOW)) == 0) ||
-			 (c->row->change == LINK && (c->flags & AT_SYMLINK_FOLLOW) != 0);
+			 (c->row->change == LINK && (c->flags & AT_SYMLINK_FOLLOW) != 0) ||
+			 (c->row->change >= CHANGE_MODE && c->row->change != CHANGE_LINKS_OWNER &&
+			  (c->flags & AT_SYMLINK_NOFOLLOW) == 0);
 	LIST_INSERT_HEAD(&h->cases, c, link);
 	c->walk = walk_start(h->setup.walker, &job);
 	if (c->walk == NULL) {
@@ -462,7 +497,8 @@ struct listener_handler held_calls_handler(struct held_calls *h)
 					 .under_way = under_way,
 					 .turn = turn,
 					 .end = end,
-					 .arg = h};
+					 .arg = h,
+					 .takes = takes};
 }
 
 static void wake(void *arg)

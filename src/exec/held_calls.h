@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/held_calls.h - calls that change a directory of the workspace wait here for an approver,
- * because the kernel locks the directory while it waits for the file system.
+/* exec/held_calls.h - calls that change a directory of the workspace, or attributes by a path, wait
+ * here for an approver, because the kernel locks the directory or the file while it waits for the
+ * file system.
  *
  * The listener thread finds the canonical paths of a call, asks the gate, and writes a grant into
  * the actor table before it lets the call go. agentsh-fs denies a change without a grant, so it has

@@ -213,10 +213,10 @@ static int deny(struct exec_initial *i, struct err *err)
 		       target.data, reason.data != NULL ? reason.data : "");
 }
 
-/* Whether the path, or a directory above it, is not shown. */
-static bool is_hidden(const struct policy *policy, const char *path)
+/* Whether the path, or a directory above it in its tree, is not shown. */
+static bool is_hidden(const struct policy *policy, const char *tree, const char *path)
 {
-	const char *end = path + strlen(WORKSPACE_CANONICAL);
+	const char *end = path + strlen(tree);
 
 	while (*end != '\0') {
 		cleanup_free char *part = NULL;
@@ -242,12 +242,13 @@ static int decide_files(struct exec_initial *i, const struct image *im, struct e
 
 	for (size_t k = 0; k < im->canonical.n; k++) {
 		const char *path = im->canonical.v[k];
+		const char *tree = workspace_served(i->looker->workspace, path);
 		struct file_rules rules;
 		uint32_t set;
 
-		if (!path_within(path, WORKSPACE_CANONICAL))
+		if (tree == NULL)
 			continue;
-		if (is_hidden(policy, path))
+		if (is_hidden(policy, tree, path))
 			return ENOENT;
 		policy_decide_file(policy, path, false, &rules);
 		set = policy_file_set(policy, &rules);
@@ -263,7 +264,7 @@ static int decide_files(struct exec_initial *i, const struct image *im, struct e
 
 bool exec_loads_any(const struct policy *policy, const struct workspace_names *names)
 {
-	const bool files = names != NULL && names->served;
+	const bool files = names != NULL && names->served.n > 0;
 
 	return !policy_restricts(policy, OP_EXEC) && !(files && policy_restricts(policy, OP_FILE));
 }
@@ -290,7 +291,7 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 		gate_refuse(&i->k, GATE_WHY_REPLACEABLE);
 		return deny(i, err);
 	}
-	if (i->looker->workspace != NULL && i->looker->workspace->served) {
+	if (i->looker->workspace != NULL && i->looker->workspace->served.n > 0) {
 		const int e = decide_files(i, im, err);
 
 		if (e != 0)

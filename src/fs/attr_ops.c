@@ -136,7 +136,7 @@ int op_statfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const uint64_t left = space_left(fs->space);
 	struct statvfs v;
 
-	if (fstatvfs(fd >= 0 ? fd : fs->backing.root, &v) < 0)
+	if (fstatvfs(fd >= 0 ? fd : fs->tree[0].root, &v) < 0)
 		return -errno;
 	if (v.f_frsize > 0 && v.f_bavail > left / v.f_frsize)
 		v.f_bavail = left / v.f_frsize;

@@ -62,26 +62,30 @@ static bool is_lost(int r)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -ESTALE || r == -ENXIO;
 }
 
-int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_key *root_key)
+int backing_dir_key(int dir, struct node_key *out)
 {
-	struct rlimit files;
 	struct statx st;
-	int r = stat_fd(root, &st);
+	int r = stat_fd(dir, &st);
 
 	if (r == 0 && !S_ISDIR(st.stx_mode))
 		r = -ENOTDIR;
-	if (r < 0)
-		return r;
+	if (r == 0)
+		backing_key(&st, out);
+	return r;
+}
+
+void backing_init(struct backing *b, unsigned open_dirs)
+{
+	struct rlimit files;
+
 	if (open_dirs == 0)
 		open_dirs = FS_OPEN_DIRS;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && open_dirs > files.rlim_cur / 4)
 		open_dirs = (unsigned)(files.rlim_cur / 4);
-	*b = (struct backing){.root = root, .room = (uint16_t)open_dirs};
+	*b = (struct backing){.room = (uint16_t)open_dirs};
 	b->room += b->room == 0;
 	b->dir = mem_alloc((b->room + 1U) * sizeof(*b->dir));
 	pthread_cond_init(&b->rename_done, NULL);
-	backing_key(&st, root_key);
-	return 0;
 }
 
 void backing_done(struct backing *b)
@@ -350,23 +354,51 @@ static void prepend(struct dir_way *w, const char *name)
 	w->text[w->begin + len - 1] = w->begin + len == w->room ? '\0' : '/';
 }
 
-/* With the lock. 0: the node itself is open or the root (`from` is it), 1: there is a way to go. */
+/* The directory of a tree whose root the node is; -1: of none. */
+static int tree_root(const struct fs *fs, uint64_t node)
+{
+	return node >= NODE_TREE && node - NODE_TREE < fs->setup.trees
+		       ? fs->tree[node - NODE_TREE].root
+		       : -1;
+}
+
+/* With the lock: a way from the root of a tree, by a path below it. */
+static void way_from_root(const struct watch_target *to, struct dir_way *w)
+{
+	prepend(w, to->path);
+	w->from = (struct backing_dir){.fd = to->root};
+}
+
+/* With the lock. 0: the node itself is open or a root (`from` is it), 1: there is a way to go. */
 static int find_way(struct fs *fs, uint64_t node, struct dir_way *w)
 {
 	struct node *n = node_get(fs->nodes, node);
+	struct watch_target to;
+	int r;
 
 	if (n == NULL)
 		return -ESTALE;
 	if (!n->directory)
 		return -ENOTDIR;
+	if (n->slot == NODE_ROOT)
+		return -EACCES;
 	node_key(fs->nodes, n, &w->key);
-	for (; n->slot != NODE_ROOT && n->open_dir == 0; n = node_parent(fs->nodes, n->names)) {
+	/* What has several paths may have been moved by another one, so that the way is gone each
+	 * time: the policy decided about what is there now. */
+	r = watch_redirect(fs, n, NULL, &to);
+	if (r != 0) {
+		if (r > 0)
+			way_from_root(&to, w);
+		return r;
+	}
+	for (; !node_is_root(fs->nodes, n) && n->open_dir == 0;
+	     n = node_parent(fs->nodes, n->names)) {
 		if (n->names == NULL)
 			return -ESTALE;
 		prepend(w, n->names->text);
 	}
-	w->from = (struct backing_dir){.fd = fs->backing.root};
-	if (n->slot != NODE_ROOT)
+	w->from = (struct backing_dir){.fd = tree_root(fs, node_id(n))};
+	if (!node_is_root(fs->nodes, n))
 		use_entry(&fs->backing, n->open_dir, &w->from);
 	return w->begin < w->room;
 }
@@ -397,19 +429,23 @@ static int walk_down(struct fs *fs, const struct dir_way *w)
 		mem_cleanup_fd(&at);
 		at = fd;
 		if (cut == NULL)
-			return check_fd(take_fd(at), &w->key);
+			return take_fd(at);
 		text = end + 1;
 	}
 }
 
-/* A descriptor of the same object as one of the node's handles or as its entry, or -ESTALE. */
-static int dup_known(struct fs *fs, uint64_t node)
+/* A descriptor of the same object as one of the node's handles or as its entry, or -ESTALE. placed:
+ * not if the object has several paths, of which another one may have been changed. */
+static int dup_known(struct fs *fs, uint64_t node, bool placed)
 {
+	struct watch_target to;
 	struct node *n;
 	int fd = -ESTALE;
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
+	if (n != NULL && placed && n->names != NULL && watch_redirect(fs, n, NULL, &to) != 0)
+		n = NULL;
 	if (n != NULL && (n->handles != NULL || n->open_dir != 0)) {
 		fd = n->handles != NULL ? n->handles->fd : fs->backing.dir[n->open_dir].fd;
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -442,6 +478,7 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		}
 		if (r > 0) {
 			r = walk_down(fs, &w);
+			r = r >= 0 ? check_fd(r, &w.key) : r;
 			backing_put_dir(fs, &w.from);
 		}
 		free(w.text);
@@ -454,10 +491,43 @@ int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out)
 		pthread_mutex_unlock(&fs->lock);
 	}
 	if (is_lost(r)) {
-		r = dup_known(fs, node);
+		r = dup_known(fs, node, true);
 		if (r >= 0)
 			*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
+	return r < 0 ? r : 0;
+}
+
+int backing_get_name(struct fs *fs, uint64_t parent, const char *name, struct backing_dir *out,
+		     char last[NAME_MAX + 1])
+{
+	struct dir_way w = {0};
+	struct watch_target to;
+	const struct node *n;
+	char *slash;
+	int r;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, parent);
+	r = n != NULL ? watch_redirect(fs, n, name, &to) : 0;
+	pthread_mutex_unlock(&fs->lock);
+	if (r < 0)
+		return r;
+	strcpy(last, name);
+	if (r == 0 || !to.here)
+		return backing_get_dir(fs, parent, out);
+	slash = strrchr(to.path, '/');
+	if (strlen(slash != NULL ? slash + 1 : to.path) > NAME_MAX)
+		return -ENAMETOOLONG;
+	strcpy(last, slash != NULL ? slash + 1 : to.path);
+	*out = (struct backing_dir){.fd = to.root};
+	if (slash == NULL)
+		return 0;
+	*slash = '\0';
+	way_from_root(&to, &w);
+	r = walk_down(fs, &w);
+	free(w.text);
+	*out = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	return r < 0 ? r : 0;
 }
 
@@ -517,7 +587,7 @@ static int reach_names(struct fs *fs, uint64_t node, const struct reach *want)
 	int r = -ESTALE;
 
 	for (unsigned i = 0;; i++) {
-		char name[NAME_MAX + 1];
+		char name[NAME_MAX + 1], last[NAME_MAX + 1];
 		const struct node_name *nm;
 		struct backing_dir dir;
 		uint64_t parent = 0;
@@ -536,10 +606,10 @@ static int reach_names(struct fs *fs, uint64_t node, const struct reach *want)
 		pthread_mutex_unlock(&fs->lock);
 		if (nm == NULL)
 			return r;
-		r = backing_get_dir(fs, parent, &dir);
+		r = backing_get_name(fs, parent, name, &dir, last);
 		if (r == 0) {
 			do
-				r = reach_name(want, dir.fd, name, &key);
+				r = reach_name(want, dir.fd, last, &key);
 			while (backing_made_room(fs, r));
 			backing_put_dir(fs, &dir);
 		}
@@ -568,15 +638,18 @@ static int reach(struct fs *fs, uint64_t node, const struct reach *want)
 int backing_open(struct fs *fs, uint64_t node, int flags)
 {
 	const struct reach want = {.flags = flags};
+	const int root = tree_root(fs, node);
 	int r;
 
-	if (node == NODE_ROOT) {
-		r = openat(fs->backing.root, ".", flags | O_CLOEXEC);
+	if (node == NODE_ROOT)
+		return -EACCES;
+	if (root >= 0) {
+		r = openat(root, ".", flags | O_CLOEXEC);
 		return r < 0 ? -errno : r;
 	}
 	r = reach(fs, node, &want);
 	if (r == -ESTALE)
-		r = reopen(dup_known(fs, node), flags);
+		r = reopen(dup_known(fs, node, true), flags);
 	return r == -EAGAIN ? FS_MUST_WAIT : r;
 }
 
@@ -590,7 +663,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
-	open = n != NULL && (n->slot == NODE_ROOT || (n->directory && n->open_dir != 0));
+	open = n != NULL && (node_is_root(fs->nodes, n) || (n->directory && n->open_dir != 0));
 	pthread_mutex_unlock(&fs->lock);
 	if (!open) {
 		r = reach(fs, node, &want);
@@ -600,7 +673,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	if (open) {
 		r = backing_get_dir(fs, node, &dir);
 	} else {
-		r = dup_known(fs, node);
+		r = dup_known(fs, node, false);
 		dir = (struct backing_dir){.fd = r, .entry = BACKING_OWNED};
 	}
 	if (r < 0)
@@ -610,7 +683,7 @@ int backing_stat(struct fs *fs, uint64_t node, struct statx *st)
 	return r;
 }
 
-void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name)
+void backing_keep_removed(struct fs *fs, int dir, const char *at, uint64_t parent, const char *name)
 {
 	const struct node *p, *n;
 	struct backing_dir kept;
@@ -626,7 +699,7 @@ void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *n
 		node_key(fs->nodes, n, &key);
 	}
 	pthread_mutex_unlock(&fs->lock);
-	fd = id != 0 ? openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	fd = id != 0 ? openat(dir, at, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
 	if (fd >= 0)
 		fd = check_fd(fd, &key);
 	if (fd >= 0) {

@@ -6,10 +6,13 @@
  * openat2: beneath the root, without following a symbolic link. What is found there must be the
  * object that the node stands for, else the node is stale: the kernel then looks the path up again.
  *
+ * A directory whose path a rule redirects is reached from the root by the other path.
+ *
  * A rename changes the tree and then the table. A walk between the two may fail; it is then
  * repeated, because the count of renames tells it. */
 #pragma once
 #include "fs/node.h"
+#include <limits.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -25,7 +28,6 @@ struct open_dir {
 
 /* Guarded by the lock of the file system. */
 struct backing {
-	int root;
 	struct open_dir *dir; /* 1 to room; entry 0 is the end of the list in both directions */
 	uint16_t room, count; /* entries beyond count were never used */
 	int *closing;	      /* descriptors of freed nodes; see backing_close_forgotten */
@@ -41,19 +43,25 @@ struct backing {
 /* A borrowed directory descriptor. */
 struct backing_dir {
 	int fd;
-	uint16_t entry; /* 0: the root; BACKING_OWNED: closed when it is put back */
+	uint16_t entry; /* 0: the root of a tree; BACKING_OWNED: closed when it is put back */
 };
 
-int backing_init(struct backing *b, int root, unsigned open_dirs, struct node_key *root_key);
+void backing_init(struct backing *b, unsigned open_dirs);
 void backing_done(struct backing *b);
 
 /* The descriptor (O_PATH) of a directory; 0 or -errno. Put it back soon. */
 int backing_get_dir(struct fs *fs, uint64_t node, struct backing_dir *out);
 void backing_put_dir(struct fs *fs, struct backing_dir *d);
+/* The same of the directory in which the name really is, and the name there: a rule may redirect
+ * it. */
+int backing_get_name(struct fs *fs, uint64_t parent, const char *name, struct backing_dir *out,
+		     char last[NAME_MAX + 1]);
 
 /* Before the name is removed: keeps the object for clients that have it without an open file, as a
- * working directory or by O_PATH, until the kernel forgets the node or others need the room. */
-void backing_keep_removed(struct fs *fs, int dir, uint64_t parent, const char *name);
+ * working directory or by O_PATH, until the kernel forgets the node or others need the room. `at`
+ * is the name in the directory `dir`. */
+void backing_keep_removed(struct fs *fs, int dir, const char *at, uint64_t parent,
+			  const char *name);
 /* Closes what is kept by that, where no file is open. */
 void backing_drop_removed(struct fs *fs);
 /* Closes what the kernel has forgotten. */
@@ -75,6 +83,8 @@ bool backing_made_room(struct fs *fs, int r);
 void backing_proc_path(char path[BACKING_PROC_PATH], int fd);
 
 void backing_key(const struct statx *st, struct node_key *out);
+/* The key of a directory that is open. 0 or -errno. */
+int backing_dir_key(int dir, struct node_key *out);
 
 /* Around a rename in the backing tree and in the table. */
 void backing_rename_begin(struct fs *fs);

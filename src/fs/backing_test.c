@@ -18,21 +18,37 @@
 
 struct tree {
 	char path[64];
-	int root;
+	int root, second; /* second: the directory "second", which is a tree as well; -1 */
 	struct fs *fs;
 	char out[4096];
 	struct fs_reply r;
 };
 
-static void tree_setup(struct tree *t, unsigned open_dirs)
+static void make_tree(struct tree *t, unsigned open_dirs, size_t trees)
 {
-	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000, .open_dirs = open_dirs};
+	struct fs_tree tree[] = {{.shown = "/tree"}, {.shown = "/second"}};
+	const struct fs_setup s = {.tree = tree,
+				   .trees = trees,
+				   .entry_ms = 1000,
+				   .attr_ms = 1000,
+				   .open_dirs = open_dirs};
 
 	strcpy(t->path, "/tmp/agentsh-fs-XXXXXX");
 	assert_non_null(mkdtemp(t->path));
 	t->root = open(t->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	s.root = t->root;
+	tree[0].root = t->root;
+	t->second = -1;
+	if (trees > 1) {
+		assert_int_equal(mkdirat(t->root, "second", 0700), 0);
+		t->second = openat(t->root, "second", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		tree[1].root = t->second;
+	}
 	assert_int_equal(fs_new(&s, &t->fs, NULL), 0);
+}
+
+static void tree_setup(struct tree *t, unsigned open_dirs)
+{
+	make_tree(t, open_dirs, 1);
 }
 
 static void tree_teardown(struct tree *t)
@@ -41,6 +57,8 @@ static void tree_teardown(struct tree *t)
 
 	fs_free(t->fs);
 	close(t->root);
+	if (t->second >= 0)
+		close(t->second);
 	assert_int_equal(system(command), 0);
 }
 
@@ -113,7 +131,7 @@ static void fil_7_directories_are_reached_without_being_open(void **state)
 	tree_setup(&t, 3);
 	for (int i = 0; i < 10; i++) {
 		snprintf(name, sizeof(name), "d%d", i);
-		top[i] = make_dir(&t, NODE_ROOT, name);
+		top[i] = make_dir(&t, NODE_TREE, name);
 		low[i] = make_dir(&t, make_dir(&t, top[i], "x"), "y");
 	}
 	for (int n = 0; n < 3; n++)
@@ -131,7 +149,7 @@ static void fil_7_directories_are_reached_without_being_open(void **state)
 static void fil_7_four_thousand_levels(void **state)
 {
 	const char *name = "a_directory_with_a_name_of_ordinary_length";
-	uint64_t node = NODE_ROOT, deep[10];
+	uint64_t node = NODE_TREE, deep[10];
 	struct tree t;
 
 	tree_setup(&t, 2);
@@ -141,8 +159,8 @@ static void fil_7_four_thousand_levels(void **state)
 			deep[i - 3990] = node;
 	}
 	/* push the deep ones out of the open directories, then reach them from the top */
-	make_dir(&t, make_dir(&t, NODE_ROOT, "p"), "q");
-	make_dir(&t, make_dir(&t, NODE_ROOT, "r"), "s");
+	make_dir(&t, make_dir(&t, NODE_TREE, "p"), "q");
+	make_dir(&t, make_dir(&t, NODE_TREE, "r"), "s");
 	assert_int_equal(get_attributes(&t, deep[9]), 0);
 	make_dir(&t, deep[9], "bottom");
 	for (int i = 9; i >= 0; i--)
@@ -158,10 +176,10 @@ static void fil_7_what_took_the_place_of_a_directory_is_not_entered(void **state
 	int error;
 
 	tree_setup(&t, 1);
-	d = make_dir(&t, NODE_ROOT, "d");
+	d = make_dir(&t, NODE_TREE, "d");
 	e = make_dir(&t, d, "e");
-	make_dir(&t, NODE_ROOT, "other"); /* d and e are not open any more */
-	look_up(&t, look_up(&t, NODE_ROOT, "other", NULL), "x", &error);
+	make_dir(&t, NODE_TREE, "other"); /* d and e are not open any more */
+	look_up(&t, look_up(&t, NODE_TREE, "other", NULL), "x", &error);
 	assert_int_equal(renameat(t.root, "d", t.root, "moved"), 0);
 	assert_int_equal(symlinkat("/etc", t.root, "d"), 0);
 	look_up(&t, e, "passwd", &error);
@@ -175,11 +193,11 @@ static void fil_7_what_took_the_place_of_a_directory_is_not_entered(void **state
 	assert_int_equal(error, ESTALE);
 	assert_int_equal(get_attributes(&t, e), ESTALE);
 	/* the kernel then looks the path up again */
-	f = look_up(&t, look_up(&t, NODE_ROOT, "d", NULL), "e", NULL);
+	f = look_up(&t, look_up(&t, NODE_TREE, "d", NULL), "e", NULL);
 	assert_true(f != e);
 	assert_int_equal(get_attributes(&t, f), 0);
 	/* the node of the moved one is found at its new place */
-	assert_int_equal(look_up(&t, look_up(&t, NODE_ROOT, "moved", NULL), "e", NULL), e);
+	assert_int_equal(look_up(&t, look_up(&t, NODE_TREE, "moved", NULL), "e", NULL), e);
 	assert_int_equal(get_attributes(&t, e), 0);
 	tree_teardown(&t);
 }
@@ -195,8 +213,8 @@ static void fil_7_unlinked_files_and_swapped_ones(void **state)
 	uint64_t node, fh, again;
 
 	tree_setup(&t, 4);
-	assert_int_equal(make_file(&t, NODE_ROOT, "f", &node, &fh), 0);
-	assert_int_equal(call(&t, FUSE_UNLINK, NODE_ROOT, NULL, "f", NULL), 0);
+	assert_int_equal(make_file(&t, NODE_TREE, "f", &node, &fh), 0);
+	assert_int_equal(call(&t, FUSE_UNLINK, NODE_TREE, NULL, "f", NULL), 0);
 	assert_int_equal(get_attributes(&t, node), 0);
 	assert_int_equal(((struct fuse_attr_out *)t.out)->attr.nlink, 0);
 	assert_int_equal(call(&t, FUSE_OPEN, node, &open_in, NULL, NULL), 0);
@@ -207,7 +225,7 @@ static void fil_7_unlinked_files_and_swapped_ones(void **state)
 	assert_int_equal(call(&t, FUSE_RELEASE, node, &release, NULL, NULL), EBADF);
 	assert_int_equal(get_attributes(&t, node), ESTALE);
 	/* the kernel has not forgotten the node: a new file must not get it, whatever its number */
-	assert_int_equal(make_file(&t, NODE_ROOT, "f", &again, &fh), 0);
+	assert_int_equal(make_file(&t, NODE_TREE, "f", &again, &fh), 0);
 	assert_true(again != node);
 	forget(&t, node, 1);
 	release.fh = fh;
@@ -237,7 +255,7 @@ static void fil_7_unknown_ids_are_errors(void **state)
 
 		assert_true(forgets || e != 0);
 	}
-	assert_int_equal(call(&t, FUSE_RENAME, NODE_ROOT, zeroes, "a", "b"), ESTALE);
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_TREE, zeroes, "a", "b"), ESTALE);
 	tree_teardown(&t);
 }
 
@@ -249,7 +267,7 @@ static void fil_7_a_file_is_made_where_a_fifo_came(void **state)
 
 	tree_setup(&t, 0);
 	assert_int_equal(mkfifoat(t.root, "f", 0600), 0);
-	assert_int_equal(call(&t, FUSE_CREATE, NODE_ROOT, &in, "f", NULL), ESTALE);
+	assert_int_equal(call(&t, FUSE_CREATE, NODE_TREE, &in, "f", NULL), ESTALE);
 	fs_counts(t.fs, &c);
 	assert_int_equal(c.handles, 0);
 	assert_int_equal(c.nodes, 1);
@@ -269,7 +287,7 @@ static void fil_7_no_descriptor_is_left(void **state)
 	tree_setup(&t, 0);
 	for (char name[] = "a"; name[0] <= 'h'; name[0]++) {
 		assert_int_equal(mkdirat(t.root, name, 0700), 0);
-		last = look_up(&t, NODE_ROOT, name, NULL);
+		last = look_up(&t, NODE_TREE, name, NULL);
 		look_up(&t, last, "none", &e); /* opens it */
 		assert_int_equal(e, ENOENT);
 	}
@@ -287,8 +305,43 @@ static void fil_7_no_descriptor_is_left(void **state)
 	assert_int_equal(e, 0);
 	fs_counts(t.fs, &c);
 	assert_int_equal(c.open_dirs, 1); /* the one in use */
-	look_up(&t, look_up(&t, NODE_ROOT, "b", NULL), "none", &e);
+	look_up(&t, look_up(&t, NODE_TREE, "b", NULL), "none", &e);
 	assert_int_equal(e, ENOENT);
+	tree_teardown(&t);
+}
+
+/* FIL-6: the root of the mount has the trees and nothing else, and nothing moves between trees. */
+static void fil_6_trees_are_apart(void **state)
+{
+	const struct fuse_rename_in back = {.newdir = NODE_TREE}, to_top = {.newdir = NODE_ROOT};
+	struct fuse_link_in link = {0};
+	const char *rest = NULL;
+	struct tree t;
+	uint64_t fh;
+	int e;
+
+	make_tree(&t, 0, 2);
+	assert_int_equal(look_up(&t, NODE_ROOT, "0", NULL), NODE_TREE);
+	assert_int_equal(look_up(&t, NODE_ROOT, "1", NULL), NODE_TREE + 1);
+	for (size_t i = 0; i < 5; i++) {
+		look_up(&t, NODE_ROOT, ((const char *[]){"2", "x", "", "-1", "0x"})[i], &e);
+		assert_int_equal(e, EACCES);
+	}
+	assert_int_equal(get_attributes(&t, NODE_ROOT), 0);
+	assert_int_equal(call(&t, FUSE_OPENDIR, NODE_ROOT, &(struct fuse_open_in){0}, NULL, NULL),
+			 EACCES);
+	assert_int_equal(call(&t, FUSE_MKDIR, NODE_ROOT, &(struct fuse_mkdir_in){0}, "d", NULL),
+			 EACCES);
+	make_dir(&t, NODE_TREE + 1, "d");
+	assert_int_equal(faccessat(t.root, "second/d", F_OK, 0), 0);
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_TREE + 1, &back, "d", "d"), EXDEV);
+	assert_int_equal(call(&t, FUSE_RENAME, NODE_TREE + 1, &to_top, "d", "d"), EXDEV);
+	assert_int_equal(make_file(&t, NODE_TREE + 1, "f", &link.oldnodeid, &fh), 0);
+	assert_int_equal(call(&t, FUSE_LINK, NODE_TREE, &link, "f", NULL), EXDEV);
+	assert_int_equal(call(&t, FUSE_LINK, NODE_TREE + 1, &link, "g", NULL), 0);
+	assert_string_equal(fs_tree_of(t.fs, "/second/d", &rest)->shown, "/second");
+	assert_string_equal(rest, "/d");
+	assert_null(fs_tree_of(t.fs, "/seconds", &rest));
 	tree_teardown(&t);
 }
 
@@ -302,6 +355,7 @@ int main(void)
 		cmocka_unit_test(fil_7_unknown_ids_are_errors),
 		cmocka_unit_test(fil_7_a_file_is_made_where_a_fifo_came),
 		cmocka_unit_test(fil_7_no_descriptor_is_left),
+		cmocka_unit_test(fil_6_trees_are_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

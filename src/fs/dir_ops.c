@@ -38,7 +38,10 @@ int op_syncfs(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	if (fs_is_queue_thread(fs, q))
 		return FS_MUST_WAIT;
-	return syncfs(fs->backing.root) < 0 ? -errno : 0;
+	for (size_t i = 0; i < fs->setup.trees; i++)
+		if (syncfs(fs->tree[i].root) < 0)
+			return -errno;
+	return 0;
 }
 
 /* Reads entries at the offset, unless the next one is already there. 0: the end. */
@@ -91,11 +94,19 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 	const size_t head = plus ? sizeof(struct fuse_entry_out) : 0;
 	struct fs_handle *h = handle_get(fs, in->fh);
 	int64_t offset = (int64_t)in->offset;
+	struct backing_dir dir;
 	struct node_key key;
 	int more;
 
 	if (h == NULL)
 		return -EBADF;
+	/* a directory that is not where its path leads any more shows nothing */
+	if (watch_redirects(fs)) {
+		more = backing_get_dir(fs, q->node, &dir);
+		if (more < 0)
+			return more;
+		backing_put_dir(fs, &dir);
+	}
 	if (plus && offset == 0)
 		host_changes_listed(fs, q->node);
 	pthread_mutex_lock(&fs->lock);
@@ -123,7 +134,7 @@ static int list(struct fs *fs, const struct fs_request *q, struct fs_reply *r, b
 			d->ino = fs_number(fs, key.dev, e->d_ino);
 			d->off = (uint64_t)e->d_off;
 			d->namelen = (uint32_t)len;
-			d->type = e->d_type;
+			d->type = shown == WATCH_REDIRECTED ? DT_UNKNOWN : e->d_type;
 			memcpy(d->name, e->d_name, len);
 			r->len += need;
 		}

@@ -2,6 +2,7 @@
 #include "fs/fs.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fs/fs_state.h"
 #include "fs/host_changes.h"
 #include <errno.h>
@@ -112,13 +113,28 @@ void fs_answer_attributes(struct fs *fs, uint64_t node, const struct statx *st, 
 {
 	struct fuse_attr_out *out = reply_room(r, sizeof(*out));
 	unsigned ms = attr_ms(fs, st);
+	const struct node *n;
 
 	pthread_mutex_lock(&fs->lock);
-	ms = host_changes_attr_ms(fs, node_get(fs->nodes, node), ms);
+	n = node_get(fs->nodes, node);
+	ms = n != NULL && n->way != 0 ? 0 : host_changes_attr_ms(fs, n, ms);
 	fs_attributes(fs, st, &out->attr);
 	pthread_mutex_unlock(&fs->lock);
 	out->attr_valid = ms / 1000;
 	out->attr_valid_nsec = ms % 1000 * 1000000;
+}
+
+/* What a directory belongs to: the tree of its parent. */
+static uint32_t tree_set(const struct fs *fs, const struct node *parent, const struct node_key *dir)
+{
+	const uint32_t tree = parent->set & ~NODE_ALIAS;
+	struct node_key first;
+
+	node_key(fs->nodes, node_get(fs->nodes, NODE_TREE), &first);
+	return tree != 0 && dir->ino == first.ino && dir->dev == first.dev &&
+			       dir->birth == first.birth
+		       ? tree | NODE_ALIAS
+		       : tree;
 }
 
 int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const struct statx *st,
@@ -132,15 +148,25 @@ int fs_enter_locked(struct fs *fs, uint64_t parent, const char *name, const stru
 	if (p == NULL || !p->directory)
 		return p == NULL ? -ESTALE : -ENOTDIR;
 	backing_key(st, &key);
+	if (key.directory)
+		key.set = tree_set(fs, p, &key);
 	if (fs->watch != NULL) {
-		const uint32_t set = watch_set(fs, p, name);
+		struct node_key name_key;
 
-		/* the kernel asks each time for what some callers may not know */
-		ms = set & WATCH_OP(stat) ? 0 : ms;
-		entry_ms = set & POLICY_FILE_HIDDEN ? 0 : entry_ms;
-		key.set = key.directory ? 0 : set;
+		watch_set(fs, p, name, &name_key);
+		key.way = name_key.way;
+		/* the kernel asks each time for what some callers may not know, and for what has
+		 * another path, too */
+		ms = name_key.set & WATCH_OP(stat) || key.way != 0 ? 0 : ms;
+		entry_ms = name_key.set & POLICY_FILE_HIDDEN || key.way != 0 ? 0 : entry_ms;
+		if (!key.directory)
+			key.set = name_key.set;
 	}
 	n = node_look_up(fs->nodes, p, name, &key);
+	if (node_is_root(fs->nodes, n)) { /* the host shows a tree in itself */
+		node_forget(fs->nodes, n, 1);
+		return -ELOOP;
+	}
 	entry_ms = host_changes_name_ms(fs, p, entry_ms);
 	ms = host_changes_attr_ms(fs, n, ms);
 	out->nodeid = node_id(n);
@@ -163,6 +189,50 @@ int fs_enter(struct fs *fs, uint64_t parent, const char *name, const struct stat
 	return r;
 }
 
+/* The root of the mount; see struct fs_setup. */
+static int run_at_root(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
+{
+	struct fuse_entry_out *entry;
+	struct fuse_attr_out *out;
+	char *end;
+	unsigned long tree;
+	struct statx st;
+	int result;
+
+	switch (q->opcode) {
+	case FUSE_GETATTR:
+		out = reply_room(r, sizeof(*out));
+		out->attr = (struct fuse_attr){.ino = NODE_ROOT,
+					       .mode = S_IFDIR | 0500,
+					       .nlink = 2,
+					       .uid = getuid(),
+					       .gid = getgid()};
+		return 0;
+	case FUSE_LOOKUP:
+		tree = strtoul(q->name[0], &end, 10);
+		if (q->name[0][0] < '0' || q->name[0][0] > '9' || *end != '\0' ||
+		    tree >= fs->setup.trees)
+			return -EACCES;
+		entry = reply_room(r, sizeof(*entry));
+		result = backing_stat(fs, NODE_TREE + tree, &st);
+		if (result < 0)
+			return result;
+		pthread_mutex_lock(&fs->lock);
+		node_get(fs->nodes, NODE_TREE + tree)->lookups++;
+		entry->nodeid = NODE_TREE + tree;
+		fs_attributes(fs, &st, &entry->attr);
+		pthread_mutex_unlock(&fs->lock);
+		return 0;
+	case FUSE_STATFS:
+	case FUSE_SYNCFS:
+	case FUSE_BATCH_FORGET:
+	case FUSE_FORGET:
+		return operations[q->opcode](fs, q, r);
+	default:
+		return -EACCES;
+	}
+}
+
 static int run_operation(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	fs_op_fn *run = operations[q->opcode];
@@ -178,7 +248,11 @@ void fs_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 		r->error = q->opcode == FUSE_IOCTL ? ENOTTY : ENOSYS;
 		return;
 	}
-	result = fs->watch != NULL ? watch_run(fs, q, r, run_operation) : run_operation(fs, q, r);
+	if (q->node == NODE_ROOT)
+		result = run_at_root(fs, q, r);
+	else
+		result = fs->watch != NULL ? watch_run(fs, q, r, run_operation)
+					   : run_operation(fs, q, r);
 	if (result == FS_MUST_WAIT) {
 		r->parked = slow_call_start(fs, q);
 		result = r->parked ? 0 : q->opcode == FUSE_SETLKW ? -ENOLCK : -EAGAIN;
@@ -226,10 +300,30 @@ static bool is_remote(int fd)
 	return false;
 }
 
+/* The table with the roots of all trees. 0 or -errno. */
+static int make_nodes(struct fs *fs)
+{
+	struct node_key key[FS_TREES_MAX];
+	struct node_key top = {.set = UINT32_MAX, .directory = true};
+	int r = 0;
+
+	ensure(fs->setup.trees > 0 && fs->setup.trees <= FS_TREES_MAX);
+	for (size_t i = 0; r == 0 && i < fs->setup.trees; i++) {
+		r = backing_dir_key(fs->tree[i].root, &key[i]);
+		key[i].set = (uint32_t)i;
+	}
+	if (r < 0)
+		return r;
+	top.dev = key[0].dev;
+	fs->nodes = node_table_new(&top);
+	for (size_t i = 0; i < fs->setup.trees; i++)
+		node_add_tree(fs->nodes, &key[i], fs->tree[i].shown + 1);
+	return 0;
+}
+
 int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 {
 	struct fs *fs;
-	struct node_key root;
 	int r;
 
 	if (s->as_caller) {
@@ -239,16 +333,20 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	}
 	fs = mem_new(struct fs);
 	fs->setup = *s;
-	r = backing_init(&fs->backing, s->root, s->open_dirs, &root);
+	fs->tree = mem_dup(s->tree, s->trees * sizeof(*s->tree));
+	fs->setup.tree = fs->tree;
+	r = make_nodes(fs);
 	if (r < 0) {
+		free(fs->tree);
 		free(fs);
 		errno = -r;
 		return err_errno(err, E_UNAVAILABLE, "file system",
 				 "cannot use the backing directory");
 	}
-	fs->remote = is_remote(s->root);
+	backing_init(&fs->backing, s->open_dirs);
+	for (size_t i = 0; i < s->trees; i++)
+		fs->remote |= is_remote(s->tree[i].root);
 	pthread_mutex_init(&fs->lock, NULL);
-	fs->nodes = node_table_new(&root);
 	node_on_gone(fs->nodes, backing_gone, fs);
 	fs->locks = locks_new();
 	fs->slow = slow_calls_new();
@@ -256,7 +354,7 @@ int fs_new(const struct fs_setup *s, struct fs **out, struct err *err)
 	if (s->watch != NULL)
 		fs->watch = watch_new(fs, s->watch);
 	if (s->kept_ms > 0 && s->entry_ms > 0 && s->attr_ms > 0)
-		fs->changes = host_changes_new(s->root, s->marks);
+		fs->changes = host_changes_new(fs);
 	*out = fs;
 	return 0;
 }
@@ -286,10 +384,21 @@ void fs_limit_added(struct fs *fs, uint64_t bytes)
 	space_limit(fs->space, bytes);
 }
 
+const struct fs_tree *fs_tree_of(const struct fs *fs, const char *path, const char **rest)
+{
+	for (size_t i = 0; i < fs->setup.trees; i++)
+		if (path_within(path, fs->tree[i].shown)) {
+			*rest = path + strlen(fs->tree[i].shown);
+			return &fs->tree[i];
+		}
+	return NULL;
+}
+
 void fs_counts(struct fs *fs, struct fs_counts *out)
 {
 	pthread_mutex_lock(&fs->lock);
-	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes),
+	*out = (struct fs_counts){.nodes = node_table_count(fs->nodes) -
+					   1, /* the root of the mount */
 				  .handles = fs->handles,
 				  .requests = fs->requests,
 				  .request_us = fs->request_us,
@@ -319,5 +428,6 @@ void fs_free(struct fs *fs)
 	space_free(fs->space);
 	pthread_mutex_destroy(&fs->lock);
 	fs_watch_free(fs->watch);
+	free(fs->tree);
 	free(fs);
 }

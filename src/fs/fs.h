@@ -14,8 +14,21 @@ struct byte_slots;
 struct fs;
 struct trash;
 
+/* A directory that is served. */
+struct fs_tree {
+	int root;	   /* descriptor of the backing directory; borrowed until fs_free */
+	const char *shown; /* its canonical path, by which it is decided: "/workspace"; borrowed */
+	const char *real;  /* the same as the host names it; may be NULL; borrowed */
+};
+#define FS_TREES_MAX 256
+
+/* The root of the mount is a directory of our own, that is for agentsh's processes alone: its names
+ * "0", "1" and so on are the trees. Its other operations fail with EACCES. */
 struct fs_setup {
-	int root; /* descriptor of the backing directory; borrowed until fs_free */
+	/* Copied; at least one. None is shown in another one. Where another tree contains the
+	 * directory of the first one, it is named by the first one. */
+	const struct fs_tree *tree;
+	size_t trees;
 	/* True: this process is root and serves every uid: new objects get the caller's uid and
 	 * gid, and the kernel checks permissions (default_permissions). False: it acts with its own
 	 * credentials alone, and the backing file system checks them. */
@@ -58,9 +71,12 @@ void fs_quiet(struct fs *fs);
  * the transport is freed. NULL is fine. */
 void fs_free(struct fs *fs);
 
-/* What the session may add to the tree, in bytes on the disk; 0: no limit. It is counted from the
+/* What the session may add to all trees, in bytes on the disk; 0: no limit. It is counted from the
  * first limit on. The kernel then reads and writes no file by itself. Any thread. */
 void fs_limit_added(struct fs *fs, uint64_t bytes);
+
+/* The tree of a canonical path, and what is behind its root: "" or "/…". NULL: it is in none. */
+const struct fs_tree *fs_tree_of(const struct fs *fs, const char *path, const char **rest);
 
 /* Adds the paths of files beside a missing one that have similar names and may be known by a
  * command; only a few. path: canonical. */
@@ -70,6 +86,8 @@ struct similar_ask {
 	int root; /* the directory that is shown as: */
 	const char *shown;
 	bool (*allows)(void *arg, const char *path, enum op_file op);
+	/* If a rule redirects the directory, writes its path below the root; may be NULL. */
+	bool (*redirects)(void *arg, const char *dir, char out[POLICY_NAME_MAX]);
 	void *arg;
 };
 void similar_files(const struct similar_ask *ask, const char *path, struct strv *out);

@@ -35,6 +35,8 @@ struct file_server {
 	int files[AHEAD_FDS]; /* of bpf/file_layout.h; -1: none */
 	struct byte_slots *slots;
 	struct sandbox_plan plan;
+	struct sandbox_trees trees; /* of the plan: served, or the workspace that is not */
+	struct fs_tree *tree;	    /* owned; the same for the file system */
 	struct assignment assignment;
 	struct fs_session *session;
 	struct fs *fs;
@@ -109,7 +111,7 @@ static void add_covers(struct file_server *s)
 
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		for (size_t k = 0; k < lists[i].from->n; k++)
-			if (path_within(lists[i].from->v[k], WORKSPACE_CANONICAL))
+			if (sandbox_serves(&s->plan, lists[i].from->v[k]))
 				strv_add(lists[i].to, lists[i].from->v[k]);
 }
 
@@ -139,10 +141,23 @@ static void wake(void *arg)
 	process_wake(s->self);
 }
 
+/* Only the workspace has two names. */
+static void name_trees(struct file_server *s)
+{
+	s->tree = mem_resize(NULL, s->trees.n, sizeof(*s->tree));
+	for (size_t i = 0; i < s->trees.n; i++) {
+		const char *shown = s->plan.served.v[2 * i];
+
+		s->tree[i] = (struct fs_tree){
+			s->trees.fd[i], shown,
+			strcmp(shown, WORKSPACE_CANONICAL) == 0 ? s->assignment.real : shown};
+	}
+}
+
 static int open_server(struct file_server *s, int *mount, struct err *err)
 {
 	const struct assignment *a = &s->assignment;
-	struct fs_setup files = {.root = s->fd[PART_TREE],
+	struct fs_setup files = {.trees = s->trees.n,
 				 .entry_ms = a->entry_ms,
 				 .attr_ms = a->attr_ms,
 				 .negative_ms = a->negative_ms,
@@ -166,6 +181,8 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	const struct fs_features *agreed;
 	int r = s->plan.privileged ? 0 : enter_namespaces(s, err);
 
+	name_trees(s);
+	files.tree = s->tree;
 	t.uid = getuid();
 	t.gid = getgid();
 	files.other_gid = s->plan.privileged ? 0 : t.gid;
@@ -182,7 +199,7 @@ static int open_server(struct file_server *s, int *mount, struct err *err)
 	if (r < 0)
 		return r;
 	agreed = fs_transport_features(s->transport);
-	r = fs_walls_raise(&s->plan, s->fd[PART_TREE], s->fd[PART_TRASH],
+	r = fs_walls_raise(&s->plan, &s->trees, s->fd[PART_TRASH],
 			   (agreed->flags & FUSE_PASSTHROUGH) != 0, err);
 	if (r < 0)
 		return r;
@@ -232,7 +249,7 @@ static int start_recorder(const struct file_server *s, struct err *err)
 			"monitoring.mode is ebpf, and this server has no BPF program for files: "
 			"restart the server, which says what is missing, or set "
 			"monitoring.mode to fuse");
-	return fs_walls_raise(&s->plan, s->fd[PART_TREE], -1, false, err);
+	return fs_walls_raise(&s->plan, &s->trees, -1, false, err);
 }
 
 static int start(struct process_self *p, int *mount, struct err *err)
@@ -265,8 +282,6 @@ static int begin(struct process_self *p, struct err *err)
 	add_covers(s);
 	gate_name_workspace(p->gate, s->assignment.real);
 	s->watch.gate = p->gate;
-	s->watch.shown = WORKSPACE_CANONICAL;
-	s->watch.real = s->assignment.real;
 	s->watch.actor = find_actor;
 	s->watch.late = record_late;
 	s->watch.failed = failed;
@@ -335,7 +350,8 @@ static void settings(struct process_self *p, const struct process_settings *m)
 
 static void restore(struct process_self *p, uint64_t entry, uint32_t req)
 {
-	static const struct err none = {.code = E_UNAVAILABLE, .message = "there is no trash"};
+	static const struct err none = {.code = E_NOT_FOUND,
+					.message = "this session keeps nothing in a trash"};
 	const struct file_server *s = p->program;
 
 	if (s->restores != NULL)
@@ -383,6 +399,7 @@ static void close_program(struct process_self *p)
 	strv_done(&s->watch.blocked);
 	byte_slots_free(s->slots);
 	fs_session_free(s->session);
+	free(s->tree);
 }
 
 static const struct process_program program = {
@@ -397,6 +414,20 @@ static const struct process_program program = {
 	.restore = restore,
 };
 
+/* The workspace comes with the part, the others come behind it. */
+static int receive_trees(struct file_server *s, int link, struct err *err)
+{
+	const size_t others = s->plan.served.n > 0 ? s->plan.served.n / 2 - 1 : 0;
+	struct sandbox_trees t;
+	int r = trees_receive(link, others, &t, err);
+
+	sandbox_trees_add(&s->trees, s->fd[PART_TREE]);
+	for (size_t i = 0; r == 0 && i < others; i++)
+		sandbox_trees_add(&s->trees, t.fd[i]);
+	free(t.fd);
+	return r;
+}
+
 int fs_process_main(int argc, char **argv)
 {
 	struct file_server s = {.files = {-1, -1, -1}};
@@ -409,7 +440,8 @@ int fs_process_main(int argc, char **argv)
 	if (!ahead_receive(args.link_fd, s.files) ||
 	    !assignment_part_receive(args.link_fd, &s.part, s.fd))
 		return 0; /* no session needs it */
-	if (assignment_part_load(s.fd, &s.plan, &s.assignment, &err) < 0) {
+	if (assignment_part_load(s.fd, &s.plan, &s.assignment, &err) < 0 ||
+	    receive_trees(&s, args.link_fd, &err) < 0) {
 		fdio_send(args.link_fd, &err, sizeof(err), NULL, 0);
 		return 1;
 	}

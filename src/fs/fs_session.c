@@ -20,7 +20,7 @@ struct ending {
 struct fs_session {
 	struct process_self *p;
 	struct tally *tally;
-	uint64_t max_disk_mb;
+	uint64_t max[TALLY_LIMITS];
 	atomic_uint late;    /* events that wait for their actor */
 	atomic_bool awaited; /* the loop waits for files to be closed */
 	/* the loop's */
@@ -111,18 +111,17 @@ static void look_at_endings(void *arg)
 /* Before a result: the warden then knows why its command failed. */
 static void tell_limits(struct fs_session *s)
 {
+	static const char *const names[TALLY_LIMITS] = {
+		[TALLY_max_file_ops] = "max_file_ops",
+		[TALLY_max_disk_mb] = "max_disk_mb",
+	};
 	char command_id[ID_MAX + 1];
 	enum tally_limit limit;
 
-	while (tally_next_over(s->tally, command_id, &limit)) {
-		const bool disk = limit == TALLY_max_disk_mb;
-
-		process_tell_limit(
-			s->p, &(struct process_limit){
-				      .command_id = command_id,
-				      .limit = (char *)(disk ? "max_disk_mb" : "max_file_ops"),
-				      .value = disk ? s->max_disk_mb : tally_operations(s->tally)});
-	}
+	while (tally_next_over(s->tally, command_id, &limit))
+		process_tell_limit(s->p, &(struct process_limit){.command_id = command_id,
+								 .limit = (char *)names[limit],
+								 .value = s->max[limit]});
 }
 
 void fs_session_settle(struct fs_session *s, struct fs *fs, const struct recorded_calls *calls,
@@ -148,7 +147,8 @@ void fs_session_woken(struct fs_session *s)
 void fs_session_settings(struct fs_session *s, const struct process_settings *settings)
 {
 	tally_limit(s->tally, settings->max_file_ops);
-	s->max_disk_mb = settings->max_disk_mb;
+	s->max[TALLY_max_file_ops] = settings->max_file_ops;
+	s->max[TALLY_max_disk_mb] = settings->max_disk_mb;
 }
 
 /* ---- the session ---- */

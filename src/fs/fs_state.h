@@ -34,6 +34,7 @@ struct fs_handle {
 
 struct fs {
 	struct fs_setup setup;
+	struct fs_tree *tree; /* setup.trees of them; tree i is node NODE_TREE + i */
 	_Atomic uint64_t requests, request_us, parked; /* as in struct fs_counts */
 	struct fs_transport *transport;
 	uint64_t features;
@@ -87,13 +88,13 @@ bool fs_is_queue_thread(const struct fs *fs, const struct fs_request *q);
 
 /* Runs the operation, or answers ENOSPC. */
 int space_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run);
-/* An object whose name is removed. */
+/* An object whose name is removed: `name` of the parent in the table, `at` in the directory. */
 struct space_removal {
 	struct statx st;
 	uint64_t node; /* 0: the table does not have it */
 	bool known, twin;
 };
-void space_removing(struct fs *fs, int dir, uint64_t parent, const char *name,
+void space_removing(struct fs *fs, int dir, const char *at, uint64_t parent, const char *name,
 		    struct space_removal *out);			  /* before */
 void space_removed(struct fs *fs, const struct space_removal *r); /* the name is gone */
 /* A descriptor is about to be closed; nothing else holds the object for the kernel. */
@@ -122,9 +123,25 @@ bool watch_waits(struct fs *fs, const struct fs_request *q);
 bool watch_interrupt(struct fs *fs, uint64_t unique); /* false: it does not wait here */
 /* Decides, runs and records a request. */
 int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run);
-/* With the lock: the set of decisions by which the name in the directory is a node. */
-uint32_t watch_set(const struct fs *fs, const struct node *dir, const char *name);
-enum watch_shown { WATCH_NOTHING, WATCH_NAME, WATCH_ATTRIBUTES };
+/* With the lock: the set of decisions and the way by which the name in the directory is a node. */
+void watch_set(const struct fs *fs, const struct node *dir, const char *name, struct node_key *out);
+/* With the lock: whether the policy redirects the name in the directory; name NULL: the directory's
+ * own. 1: it leads to `path` below the root of a tree, or another path may lead to it, which is
+ * `path`; 0: neither; or -errno. `here`: see policy_redirect. */
+struct watch_target {
+	int root; /* borrowed */
+	char path[POLICY_NAME_MAX];
+	bool here;
+};
+int watch_redirect(const struct fs *fs, const struct node *dir, const char *name,
+		   struct watch_target *out);
+bool watch_redirects(const struct fs *fs); /* whether any name leads elsewhere */
+/* The same of a canonical path. */
+int watch_target(const struct fs *fs, const char *path, struct watch_target *out);
+/* With the lock: whether another path leads to the name, or it leads to another path. */
+bool watch_doubled(const struct fs *fs, const struct node *dir, const char *name);
+/* REDIRECTED: the entry is not what the name leads to. */
+enum watch_shown { WATCH_NOTHING, WATCH_NAME, WATCH_REDIRECTED, WATCH_ATTRIBUTES };
 /* What a listing may show of a name in the node. */
 enum watch_shown watch_shown(struct fs *fs, const struct fs_handle *dir, uint64_t node,
 			     const char *name);
@@ -140,7 +157,6 @@ bool watch_park_hold(struct watch_park *p, const struct fs_request *q, struct ga
 /* Whether nothing denies the operations (bits 1 << OP_FILE_…) at the canonical path, and it is
  * shown. */
 bool watch_allows(const struct fs *fs, const char *path, unsigned ops);
-const char *watch_root(const struct fs *fs); /* "/workspace" */
 struct gate *watch_gate(const struct fs *fs);
 /* The session may not add what the request would add. h: the open file, or NULL. */
 void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handle *h);

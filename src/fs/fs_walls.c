@@ -71,21 +71,25 @@ static int missing(const struct sandbox_plan *plan, enum wall wall, struct err *
 	return 0;
 }
 
-static int enter_landlock(const struct sandbox_plan *plan, int tree, int trash, struct err *err)
+static int enter_landlock(const struct sandbox_plan *plan, const struct sandbox_trees *trees,
+			  int trash, struct err *err)
 {
 	/* /proc has the actors, and the names of open files by which they are opened again. When a
 	 * session executes a file that is passed through, the kernel opens it with the rights of
 	 * this process, which itself has no call to execute anything. */
-	const struct landlock_rule rules[] = {
-		{tree, NULL, LANDLOCK_TREE, LANDLOCK_ALL},
-		{AT_FDCWD, "/proc", LANDLOCK_TREE, LANDLOCK_READ, .may_lack = true},
-		{trash, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC},
-	};
-	const struct landlock_ask ask = {.rules = rules,
-					 .nrules = ARRAY_LEN(rules) - (trash == -1)};
+	cleanup_free struct landlock_rule *rules = mem_resize(NULL, trees->n + 2, sizeof(*rules));
+	struct landlock_ask ask = {.rules = rules};
 	cleanup_fd int ruleset = -1;
 	struct wall_report walls;
 
+	for (size_t i = 0; i < trees->n; i++)
+		rules[ask.nrules++] = (struct landlock_rule){trees->fd[i], NULL, LANDLOCK_TREE,
+							     LANDLOCK_ALL, false};
+	rules[ask.nrules++] =
+		(struct landlock_rule){AT_FDCWD, "/proc", LANDLOCK_TREE, LANDLOCK_READ, true};
+	if (trash != -1)
+		rules[ask.nrules++] = (struct landlock_rule){
+			trash, NULL, LANDLOCK_TREE, LANDLOCK_ALL & ~(unsigned)LANDLOCK_EXEC, false};
 	wall_report_init(&walls);
 	if (landlock_prepare(&ask, &ruleset, &walls, err) < 0)
 		return missing(plan, WALL_landlock, err);
@@ -95,13 +99,13 @@ static int enter_landlock(const struct sandbox_plan *plan, int tree, int trash, 
 				      "landlock_restrict_self");
 }
 
-int fs_walls_raise(const struct sandbox_plan *plan, int tree, int trash, bool keep_admin,
-		   struct err *err)
+int fs_walls_raise(const struct sandbox_plan *plan, const struct sandbox_trees *trees, int trash,
+		   bool keep_admin, struct err *err)
 {
 	const struct seccomp_allowed calls = {allowed, ARRAY_LEN(allowed), tested,
 					      ARRAY_LEN(tested)};
 	struct seccomp_program filter;
-	int r = enter_landlock(plan, tree, trash, err);
+	int r = enter_landlock(plan, trees, trash, err);
 
 	if (r == 0)
 		r = sandbox_drop_caps(keep_admin ? UINT64_C(1) << CAP_SYS_ADMIN : 0, err);

@@ -5,8 +5,8 @@
 #pragma once
 #include "sandbox/sandbox.h"
 
-/* For the calling thread and those that it starts. trash: -1: the session has no trash. keep_admin:
- * CAP_SYS_ADMIN stays permitted, but is not effective; passthrough needs it. A wall that the plan
- * lets be missing may be. */
-int fs_walls_raise(const struct sandbox_plan *plan, int tree, int trash, bool keep_admin,
-		   struct err *err);
+/* For the calling thread and those that it starts. trees: which it serves or knows. trash: -1: the
+ * session has no trash. keep_admin: CAP_SYS_ADMIN stays permitted, but is not effective;
+ * passthrough needs it. A wall that the plan lets be missing may be. */
+int fs_walls_raise(const struct sandbox_plan *plan, const struct sandbox_trees *trees, int trash,
+		   bool keep_admin, struct err *err);

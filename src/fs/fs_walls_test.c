@@ -34,13 +34,14 @@ static void *thread(void *arg)
 /* The number of the first thing that is not as it should be. */
 static int behind_walls(int tree)
 {
+	const struct sandbox_trees trees = {&tree, 1, {0}};
 	const struct sandbox_plan plan = {0};
 	pthread_t t;
 	struct err err = {0};
 	int fd;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    fs_walls_raise(&plan, tree, -1, false, &err) < 0)
+	    fs_walls_raise(&plan, &trees, -1, false, &err) < 0)
 		return 1;
 	fd = openat(tree, "made", O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || write(fd, "x", 1) != 1 || renameat(tree, "made", tree, "dir/moved") < 0)
@@ -71,12 +72,13 @@ static int behind_walls_with_admin(int tree)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2] = {{0}};
+	const struct sandbox_trees trees = {&tree, 1, {0}};
 	const struct sandbox_plan plan = {0};
 	char page[4096] __attribute__((aligned(4096)));
 	struct err err = {0};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    fs_walls_raise(&plan, tree, -1, true, &err) < 0)
+	    fs_walls_raise(&plan, &trees, -1, true, &err) < 0)
 		return 1;
 	data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
 	if (syscall(SYS_capset, &head, data) < 0)

@@ -53,7 +53,8 @@ struct forgotten_list {
 
 struct host_changes {
 	int fan, wake;
-	dev_t dev;
+	dev_t *dev; /* of the trees whose changes are events */
+	size_t devices;
 	pid_t self;
 	atomic_bool on;
 	pthread_t thread;
@@ -146,17 +147,27 @@ static bool can_mark(const struct fs *fs)
 
 /* ---- marking ---- */
 
+/* What events say of an object: its file system and its handle there. */
+static uint64_t hash_object(const void *fsid, const struct file_handle *h)
+{
+	uint64_t hash = fnv64(FNV64, fsid, sizeof(fsid_t));
+
+	hash = fnv64(hash, &h->handle_type, sizeof(int));
+	return fnv64(hash, h->f_handle, h->handle_bytes);
+}
+
 static bool file_handle(int fd, uint64_t *hash)
 {
 	struct {
 		struct file_handle h;
 		unsigned char room[MAX_HANDLE_SZ];
 	} f = {.h.handle_bytes = MAX_HANDLE_SZ};
+	struct statfs st;
 	int mount;
 
-	if (name_to_handle_at(fd, "", &f.h, &mount, AT_EMPTY_PATH) < 0)
+	if (name_to_handle_at(fd, "", &f.h, &mount, AT_EMPTY_PATH) < 0 || fstatfs(fd, &st) < 0)
 		return false;
-	*hash = fnv64(fnv64(FNV64, &f.h.handle_type, sizeof(int)), f.h.f_handle, f.h.handle_bytes);
+	*hash = hash_object(&st.f_fsid, &f.h);
 	return true;
 }
 
@@ -215,11 +226,14 @@ static void mark_directory(struct fs *fs, uint64_t dir)
 static bool wants_mark(const struct fs *fs, struct node *n, unsigned more)
 {
 	struct node_key key;
+	size_t i = 0;
 
-	if (n == NULL || n->mark != 0 || !can_mark(fs))
+	if (n == NULL || n->mark != 0 || n->way != 0 || !can_mark(fs))
 		return false;
 	node_key(fs->nodes, n, &key);
-	if (key.dev != fs->changes->dev)
+	while (i < fs->changes->devices && fs->changes->dev[i] != key.dev)
+		i++;
+	if (i == fs->changes->devices)
 		return false;
 	if (n->asked < ASKED_ENOUGH)
 		n->asked += more;
@@ -252,7 +266,7 @@ uint32_t host_changes_opened(struct fs *fs, uint64_t dir, int fd)
 	n = node_get(fs->nodes, dir);
 	wanted = wants_mark(fs, n, ASKED_LISTING);
 	m = mark_of(fs, n);
-	if (m != NULL) {
+	if (m != NULL && n->way == 0) {
 		/* a listing from the cache renews no names: every now and then it is read anew */
 		flags = FOPEN_CACHE_DIR;
 		if (m->listing && now_s() - m->since_s < fs->setup.kept_ms / 2000)
@@ -291,7 +305,7 @@ void host_changes_seen(struct fs *fs, uint64_t node, const struct fuse_attr *att
 	pthread_mutex_lock(&fs->lock);
 	n = node_get(fs->nodes, node);
 	m = mark_of(fs, n);
-	wanted = n != NULL && n->handles == NULL &&
+	wanted = n != NULL && n->handles == NULL && n->way == 0 &&
 		 mark_of(fs, node_parent(fs->nodes, n->names)) != NULL && can_mark(fs) &&
 		 (m == NULL || (!m->steady && now_s() - m->since_s >= RETRY_S));
 	pthread_mutex_unlock(&fs->lock);
@@ -379,6 +393,17 @@ static void forget_all(struct fs *fs)
 	}
 }
 
+void host_changes_lost(struct fs *fs)
+{
+	if (fs->changes == NULL)
+		return;
+	pthread_mutex_lock(&fs->lock);
+	forget_all(fs);
+	fs->changes->serial++;
+	pthread_mutex_unlock(&fs->lock);
+	eventfd_write(fs->changes->wake, 1);
+}
+
 /* The marks are used up: those that are still needed are made again. */
 static void begin_anew(struct fs *fs)
 {
@@ -408,8 +433,7 @@ static struct mark *marked_object(struct fs *fs, const struct fanotify_event_inf
 	*name = info->hdr.info_type == FAN_EVENT_INFO_TYPE_DFID_NAME
 			? (const char *)h->f_handle + h->handle_bytes
 			: NULL;
-	return find_mark(fs->changes, fnv64(fnv64(FNV64, &h->handle_type, sizeof(int)), h->f_handle,
-					    h->handle_bytes));
+	return find_mark(fs->changes, hash_object(&info->fsid, h));
 }
 
 static void on_record(struct fs *fs, const struct fanotify_event_metadata *e,
@@ -566,17 +590,23 @@ static uint32_t marks_allowed(void)
 	return n / MARKS_PART < MARKS_MAX ? (uint32_t)(n / MARKS_PART) : MARKS_MAX;
 }
 
-struct host_changes *host_changes_new(int root, unsigned marks)
+struct host_changes *host_changes_new(const struct fs *fs)
 {
-	const uint32_t most = tells_changes(root) ? marks_allowed() : 0;
-	struct host_changes *c;
+	const uint32_t most = marks_allowed(), marks = fs->setup.marks;
+	struct host_changes *c = mem_new(struct host_changes);
 	struct stat st;
 
-	if (most == 0 || fstat(root, &st) < 0)
+	c->fan = c->wake = -1;
+	for (size_t i = 0; i < fs->setup.trees; i++)
+		if (tells_changes(fs->tree[i].root) && fstat(fs->tree[i].root, &st) == 0) {
+			c->dev = mem_grow(c->dev, c->devices, sizeof(*c->dev));
+			c->dev[c->devices++] = st.st_dev;
+		}
+	if (most == 0 || c->devices == 0) {
+		host_changes_free(c);
 		return NULL;
-	c = mem_new(struct host_changes);
+	}
 	c->max = marks != 0 && marks < most ? marks : most;
-	c->dev = st.st_dev;
 	c->fan = fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_REPORT_DFID_NAME |
 				       FAN_CLOEXEC | FAN_NONBLOCK,
 			       O_RDONLY);
@@ -624,6 +654,7 @@ void host_changes_free(struct host_changes *c)
 	forgotten_done(&c->now);
 	forgotten_done(&c->sent);
 	forgotten_done(&c->again);
+	free(c->dev);
 	free(c->mark);
 	free(c->events);
 	free(c);

@@ -10,7 +10,7 @@
 #include "fs/fs_state.h"
 
 /* NULL: nothing is kept longer, because this kernel or this file system cannot tell. */
-struct host_changes *host_changes_new(int root, unsigned marks);
+struct host_changes *host_changes_new(const struct fs *fs);
 /* The thread that reads the events. Nothing is marked before. */
 void host_changes_start(struct fs *fs);
 /* Nothing is marked and no notification is sent any more. While one is sent, the kernel may wait
@@ -34,3 +34,5 @@ void host_changes_listed(struct fs *fs, uint64_t dir);
 /* The node is changed by the session in a way that the kernel does not see: by a mapping of a file
  * that it reads and writes itself (fd is open for that), or by another node (fd -1). */
 void host_changes_doubt(struct fs *fs, uint64_t node, int fd);
+/* Nothing that is kept is certain any more: the kernel forgets all of it. */
+void host_changes_lost(struct fs *fs);

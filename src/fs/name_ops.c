@@ -21,25 +21,27 @@ int op_lookup(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	struct fuse_entry_out *out = reply_room(r, sizeof(*out));
 	unsigned tries = 0;
-	bool again = true, known = false;
+	bool again = true, known = false, alone = true;
 	int result = 0;
 
 	while (again) {
 		const uint64_t before = backing_renames(fs);
+		char name[NAME_MAX + 1];
 		struct backing_dir dir;
 		struct statx st;
 		struct node *n;
 
-		result = backing_get_dir(fs, q->node, &dir);
+		result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 		if (result < 0)
 			return result;
-		result = stat_at(dir.fd, q->name[0], &st);
+		result = stat_at(dir.fd, name, &st);
 		backing_put_dir(fs, &dir);
 		pthread_mutex_lock(&fs->lock);
 		again = backing_moved(fs, before, &tries);
 		n = node_get(fs->nodes, q->node);
 		if (!again && result == -ENOENT && n != NULL)
 			node_remove_name(fs->nodes, n, q->name[0]);
+		alone = n == NULL || fs->watch == NULL || !watch_doubled(fs, n, q->name[0]);
 		known = n != NULL && node_child(fs->nodes, n, q->name[0]) != NULL;
 		if (!again && result == 0)
 			result = fs_enter_locked(fs, q->node, q->name[0], &st, out);
@@ -50,7 +52,7 @@ int op_lookup(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 			host_changes_asked(fs, q->node);
 		host_changes_seen(fs, out->nodeid, &out->attr);
 	}
-	if (result == -ENOENT && fs->setup.negative_ms > 0) {
+	if (result == -ENOENT && fs->setup.negative_ms > 0 && alone) {
 		out->entry_valid = fs->setup.negative_ms / 1000;
 		out->entry_valid_nsec = fs->setup.negative_ms % 1000 * 1000000;
 		return 0; /* node 0: the kernel may remember that there is nothing */
@@ -91,33 +93,34 @@ int op_batch_forget(struct fs *fs, const struct fs_request *q, struct fs_reply *
 /* ---- making ---- */
 
 /* What was made is looked up; if that fails it stays, as after a crash. */
-static int enter_new(struct fs *fs, const struct fs_request *q, int dir, int made,
+static int enter_new(struct fs *fs, const struct fs_request *q, int dir, const char *name, int made,
 		     struct fs_reply *r)
 {
 	struct fuse_entry_out *out = reply_room(r, sizeof(*out));
 	struct statx st;
 
 	if (made == 0)
-		made = stat_at(dir, q->name[0], &st);
+		made = stat_at(dir, name, &st);
 	return made < 0 ? made : fs_enter(fs, q->node, q->name[0], &st, out);
 }
 
 int op_mknod(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_mknod_in *in = q->arg;
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
 	int result;
 
 	/* Only the test program's root makes devices. */
 	if ((S_ISCHR(in->mode) || S_ISBLK(in->mode)) && !fs->setup.as_caller)
 		return -EPERM;
-	result = backing_get_dir(fs, q->node, &dir);
+	result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 	if (result < 0)
 		return result;
 	caller_enter(fs, q);
-	result = mknodat(dir.fd, q->name[0], in->mode & ~in->umask, in->rdev) < 0 ? -errno : 0;
+	result = mknodat(dir.fd, name, in->mode & ~in->umask, in->rdev) < 0 ? -errno : 0;
 	caller_leave(fs);
-	result = enter_new(fs, q, dir.fd, result, r);
+	result = enter_new(fs, q, dir.fd, name, result, r);
 	backing_put_dir(fs, &dir);
 	return result;
 }
@@ -125,51 +128,74 @@ int op_mknod(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 int op_mkdir(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_mkdir_in *in = q->arg;
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
-	int result = backing_get_dir(fs, q->node, &dir);
+	int result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 
 	if (result < 0)
 		return result;
 	caller_enter(fs, q);
-	result = mkdirat(dir.fd, q->name[0], in->mode & ~in->umask) < 0 ? -errno : 0;
+	result = mkdirat(dir.fd, name, in->mode & ~in->umask) < 0 ? -errno : 0;
 	caller_leave(fs);
-	result = enter_new(fs, q, dir.fd, result, r);
+	result = enter_new(fs, q, dir.fd, name, result, r);
 	backing_put_dir(fs, &dir);
 	return result;
 }
 
 int op_symlink(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
-	int result = backing_get_dir(fs, q->node, &dir);
+	int result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 
 	if (result < 0)
 		return result;
 	caller_enter(fs, q);
-	result = symlinkat(q->name[1], dir.fd, q->name[0]) < 0 ? -errno : 0;
+	result = symlinkat(q->name[1], dir.fd, name) < 0 ? -errno : 0;
 	caller_leave(fs);
-	result = enter_new(fs, q, dir.fd, result, r);
+	result = enter_new(fs, q, dir.fd, name, result, r);
 	backing_put_dir(fs, &dir);
 	return result;
+}
+
+/* Whether the file has a name in the tree of the directory, or none at all. */
+static bool shares_tree(struct fs *fs, uint64_t file, uint64_t dir)
+{
+	const struct node *n, *d;
+	const struct node_name *nm;
+	bool shares;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, file);
+	d = node_get(fs->nodes, dir);
+	nm = n != NULL ? n->names : NULL;
+	while (nm != NULL && d != NULL &&
+	       ((node_parent(fs->nodes, nm)->set ^ d->set) & ~NODE_ALIAS) != 0)
+		nm = nm->next;
+	shares = nm != NULL || n == NULL || n->names == NULL;
+	pthread_mutex_unlock(&fs->lock);
+	return shares;
 }
 
 int op_link(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 {
 	const struct fuse_link_in *in = q->arg;
 	cleanup_fd int fd = backing_open(fs, in->oldnodeid, O_PATH | O_NOFOLLOW);
-	char path[BACKING_PROC_PATH];
+	char path[BACKING_PROC_PATH], name[NAME_MAX + 1];
 	struct backing_dir dir;
 	int result;
 
 	if (fd < 0)
 		return fd;
-	result = backing_get_dir(fs, q->node, &dir);
+	result = shares_tree(fs, in->oldnodeid, q->node)
+			 ? backing_get_name(fs, q->node, q->name[0], &dir, name)
+			 : -EXDEV;
 	if (result < 0)
 		return result;
 	backing_proc_path(path, fd);
-	result = linkat(AT_FDCWD, path, dir.fd, q->name[0], AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	result = linkat(AT_FDCWD, path, dir.fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 	host_changes_doubt(fs, in->oldnodeid, -1);
-	result = enter_new(fs, q, dir.fd, result, r);
+	result = enter_new(fs, q, dir.fd, name, result, r);
 	backing_put_dir(fs, &dir);
 	return result;
 }
@@ -206,17 +232,17 @@ int op_create(struct fs *fs, const struct fs_request *q, struct fs_reply *r)
 	const struct fuse_create_in *in = q->arg;
 	const bool kill = (in->open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
 	const int flags = fs_backing_flags(fs, in->flags) | (int)(in->flags & (O_EXCL | O_TRUNC));
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
 	struct fs_opened o;
-	int fd, result = backing_get_dir(fs, q->node, &dir);
+	int fd, result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 
 	if (result < 0)
 		return result;
 	caller_enter(fs, q);
 	caller_drop_fsetid(fs, kill && (in->flags & O_TRUNC));
 	do {
-		fd = openat(dir.fd, q->name[0],
-			    flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		fd = openat(dir.fd, name, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
 			    in->mode & ~in->umask & 07777);
 		result = fd < 0 ? -errno : 0;
 	} while (backing_made_room(fs, result));
@@ -271,14 +297,15 @@ static void forget_name(struct fs *fs, const struct fs_request *q, int result)
 static int remove_at(struct fs *fs, const struct fs_request *q, int flags)
 {
 	struct space_removal gone;
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
-	int result = backing_get_dir(fs, q->node, &dir);
+	int result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 
 	if (result < 0)
 		return result;
-	backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
-	space_removing(fs, dir.fd, q->node, q->name[0], &gone);
-	result = unlinkat(dir.fd, q->name[0], flags) < 0 ? -errno : 0;
+	backing_keep_removed(fs, dir.fd, name, q->node, q->name[0]);
+	space_removing(fs, dir.fd, name, q->node, q->name[0], &gone);
+	result = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (result == 0)
 		space_removed(fs, &gone);
 	backing_put_dir(fs, &dir);
@@ -313,19 +340,20 @@ static bool is_open(struct fs *fs, const struct fs_request *q)
 
 int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victim *v, uint64_t *id)
 {
+	char name[NAME_MAX + 1];
 	struct backing_dir dir;
 	struct statx st;
-	int result = backing_get_dir(fs, q->node, &dir);
+	int result = backing_get_name(fs, q->node, q->name[0], &dir, name);
 
 	if (result < 0)
 		return result;
-	result = stat_at(dir.fd, q->name[0], &st);
+	result = stat_at(dir.fd, name, &st);
 	if (result == 0 && !q->may_wait && S_ISREG(st.stx_mode) && st.stx_size > COPIED_AT_ONCE)
 		result = FS_MUST_WAIT;
 	if (result == 0) {
-		backing_keep_removed(fs, dir.fd, q->node, q->name[0]);
+		backing_keep_removed(fs, dir.fd, name, q->node, q->name[0]);
 		v->dir = dir.fd;
-		v->name = q->name[0];
+		v->name = name;
 		v->open = is_open(fs, q);
 		result = trash_take(fs->setup.trash, v, id);
 	}
@@ -334,38 +362,74 @@ int op_soft_delete(struct fs *fs, const struct fs_request *q, struct trash_victi
 	return result;
 }
 
+/* A move from a tree to another one would change who names what is below a directory. The kernel
+ * does not ask for it, because each tree is a mount. */
+static bool are_apart(struct fs *fs, uint64_t a, uint64_t b)
+{
+	const struct node *n, *m;
+	bool apart;
+
+	pthread_mutex_lock(&fs->lock);
+	n = node_get(fs->nodes, a);
+	m = node_get(fs->nodes, b);
+	apart = n != NULL && m != NULL && ((n->set ^ m->set) & ~NODE_ALIAS) != 0;
+	pthread_mutex_unlock(&fs->lock);
+	return apart;
+}
+
 static int rename_to(struct fs *fs, const struct fs_request *q, uint64_t new_parent, unsigned flags)
 {
 	const bool replaces = !(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE));
 	struct space_removal gone = {0};
+	char old_name[NAME_MAX + 1], new_name[NAME_MAX + 1];
 	struct backing_dir from, to;
 	struct node *a, *b;
-	int result = backing_get_dir(fs, q->node, &from);
+	bool doubled = false, unknown = false;
+	int result = are_apart(fs, q->node, new_parent)
+			     ? -EXDEV
+			     : backing_get_name(fs, q->node, q->name[0], &from, old_name);
 
 	if (result < 0)
 		return result;
-	result = backing_get_dir(fs, new_parent, &to);
+	result = backing_get_name(fs, new_parent, q->name[1], &to, new_name);
 	if (result < 0) {
 		backing_put_dir(fs, &from);
 		return result;
 	}
 	if (replaces) {
-		backing_keep_removed(fs, to.fd, new_parent, q->name[1]);
-		space_removing(fs, to.fd, new_parent, q->name[1], &gone);
+		backing_keep_removed(fs, to.fd, new_name, new_parent, q->name[1]);
+		space_removing(fs, to.fd, new_name, new_parent, q->name[1], &gone);
 	}
+	/* what another path made there meanwhile was not decided */
+	pthread_mutex_lock(&fs->lock);
+	b = node_get(fs->nodes, new_parent);
+	unknown = flags == 0 && b != NULL && watch_doubled(fs, b, q->name[1]) &&
+		  node_child(fs->nodes, b, q->name[1]) == NULL;
+	pthread_mutex_unlock(&fs->lock);
+	if (unknown)
+		flags = RENAME_NOREPLACE;
 	backing_rename_begin(fs);
-	result = renameat2(from.fd, q->name[0], to.fd, q->name[1], flags) < 0 ? -errno : 0;
+	result = renameat2(from.fd, old_name, to.fd, new_name, flags) < 0 ? -errno : 0;
+	if (unknown && result == -EINVAL) /* this file system has no such flag */
+		result = renameat(from.fd, old_name, to.fd, new_name) < 0 ? -errno : 0;
 	pthread_mutex_lock(&fs->lock);
 	a = node_get(fs->nodes, q->node);
 	b = node_get(fs->nodes, new_parent);
-	if (result == 0 && a != NULL && b != NULL)
+	if (result == 0 && a != NULL && b != NULL) {
+		doubled = watch_doubled(fs, a, q->name[0]) || watch_doubled(fs, b, q->name[1]);
 		node_rename(fs->nodes, a, q->name[0], b, q->name[1], flags & RENAME_EXCHANGE);
+	}
 	backing_rename_end(fs);
 	pthread_mutex_unlock(&fs->lock);
+	/* what was kept of an object at its old place is not kept at the new one */
+	if (doubled)
+		host_changes_lost(fs);
 	if (result == 0)
 		space_removed(fs, &gone);
 	backing_put_dir(fs, &from);
 	backing_put_dir(fs, &to);
+	if (unknown && result == -EEXIST)
+		return -ESTALE; /* the kernel looks again */
 	return result;
 }
 

@@ -16,6 +16,7 @@
 struct node_table {
 	struct node **chunk;
 	uint32_t slots; /* in use or free; slot 0 is not used */
+	uint32_t trees; /* in the slots behind that of the root */
 	uint32_t free;	/* slot; 0: none */
 	uint32_t nodes, hashed, names;
 	uint32_t *by_key; /* slots */
@@ -156,6 +157,7 @@ static struct node *new_node(struct node_table *t, const struct node_key *key)
 	n->birth = key->birth;
 	n->device = device_index(t, key->dev);
 	n->set = key->set;
+	n->way = key->way;
 	n->directory = key->directory;
 	t->nodes++;
 	hash_node(t, n);
@@ -190,12 +192,17 @@ static void free_node(struct node_table *t, struct node *n)
 	t->nodes--;
 }
 
+bool node_is_root(const struct node_table *t, const struct node *n)
+{
+	return n->slot < NODE_TREE + t->trees;
+}
+
 /* Without a name and without a handle nothing keeps the object: its number may be used again. With
  * an open handle the number stays its own, and another name of it that is found later must lead to
  * this node. A directory has one name at most, so that the call below goes one level deep. */
 void node_settle(struct node_table *t, struct node *n)
 {
-	while (n != NULL && n->used && n->slot != NODE_ROOT && n->handles == NULL) {
+	while (n != NULL && n->used && !node_is_root(t, n) && n->handles == NULL) {
 		struct node_name *nm = n->names;
 		struct node *parent = nm != NULL ? at(t, nm->parent) : NULL;
 
@@ -237,6 +244,7 @@ void node_key(const struct node_table *t, const struct node *n, struct node_key 
 				 .dev = t->device[n->device],
 				 .birth = n->birth,
 				 .set = n->set,
+				 .way = n->way,
 				 .directory = n->directory};
 }
 
@@ -256,7 +264,9 @@ int node_path(const struct node_table *t, const struct node *n, const char *name
 
 	out[begin] = '\0';
 	while (r == 0 && (name != NULL || n->slot != NODE_ROOT)) {
-		const struct node_name *nm = n->names;
+		const struct node *up =
+			name == NULL && n->directory && n->set & NODE_ALIAS ? at(t, NODE_TREE) : n;
+		const struct node_name *nm = up->names;
 		const char *text = name != NULL ? name : nm != NULL ? nm->text : NULL;
 		const size_t len = text != NULL ? strlen(text) : 0;
 
@@ -401,7 +411,7 @@ static void set_name(struct node_table *t, struct node *n, struct node *parent, 
 		if (n->children > 0)
 			break_ring(t, n, parent);
 	}
-	ensure(len <= NAME_MAX);
+	ensure(len <= NAME_MAX || node_is_root(t, n));
 	grow_names(t);
 	nm = mem_alloc(sizeof(*nm) + len + 1);
 	nm->parent = parent->slot;
@@ -426,7 +436,7 @@ static struct node *find_key(struct node_table *t, const struct node_key *key)
 	for (; s != 0; s = n->next) {
 		n = at(t, s);
 		if (n->ino == key->ino && n->device == device && n->set == key->set &&
-		    n->birth == key->birth && n->directory == key->directory)
+		    n->way == key->way && n->birth == key->birth && n->directory == key->directory)
 			return n;
 	}
 	return NULL;
@@ -460,7 +470,7 @@ struct node *node_look_up(struct node_table *t, struct node *parent, const char 
 	struct node *n = find_key(t, key);
 
 	if (n == NULL && name != NULL) {
-		/* the object that has this name and no other one, whatever its set is */
+		/* the object that has this name and no other one, whatever its set and way are */
 		n = node_child(t, parent, name);
 		if (n != NULL && (!n->hashed || n->names->next != NULL || n->ino != key->ino ||
 				  n->device != device_index(t, key->dev) ||
@@ -470,8 +480,9 @@ struct node *node_look_up(struct node_table *t, struct node *parent, const char 
 	if (n == NULL)
 		n = new_node(t, key);
 	n->set = key->set;
+	n->way = key->way;
 	n->lookups++;
-	if (name != NULL && n->slot != NODE_ROOT) {
+	if (name != NULL && !node_is_root(t, n)) {
 		parent->children++; /* holds it */
 		set_name(t, n, parent, name);
 		parent->children--;
@@ -530,6 +541,16 @@ struct node_table *node_table_new(const struct node_key *root)
 		t->seed = (uintptr_t)t;
 	new_node(t, root)->lookups = 1;
 	return t;
+}
+
+void node_add_tree(struct node_table *t, const struct node_key *key, const char *name)
+{
+	struct node *n = new_node(t, key);
+
+	t->trees++;
+	ensure(n->slot == NODE_TREE + t->trees - 1);
+	n->lookups = 1;
+	set_name(t, n, at(t, NODE_ROOT), name);
 }
 
 void node_table_free(struct node_table *t)

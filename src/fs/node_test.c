@@ -284,9 +284,72 @@ static void fil_3_a_node_is_an_object_under_one_set_of_decisions(void **state)
 	node_table_free(t);
 }
 
+static void fil_3_a_directory_has_a_node_for_each_way(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node *root = node_get(t, NODE_ROOT);
+	struct node_key plain = dir(10), other = dir(10);
+	struct node *a, *b;
+
+	plain.way = 1;
+	other.way = 5;
+	a = node_look_up(t, root, "a", &plain);
+	b = node_look_up(t, root, "b", &other);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(node_child(t, root, "a"), a);
+	assert_true(node_has_twin(t, a));
+	assert_ptr_equal(node_look_up(t, root, "b", &other), b);
+	/* moved to where no other path leads */
+	node_rename(t, root, "b", root, "c", false);
+	other.way = 0;
+	assert_ptr_equal(node_look_up(t, root, "c", &other), b);
+	assert_int_equal(b->way, 0);
+	node_table_free(t);
+}
+
+/* FIL-6: the root of a tree stays; a directory is another node in each tree, and below an alias it
+ * is named by the first tree. */
+static void fil_6_trees_have_names_and_nodes_of_their_own(void **state)
+{
+	struct node_table *t = node_table_new(&root_key);
+	struct node_key one = dir(10), two = dir(20), d = dir(11), a = dir(10);
+	struct node *n, *m;
+	char path[64];
+
+	two.set = 1;
+	node_add_tree(t, &one, "workspace");
+	node_add_tree(t, &two, "srv/data");
+	n = enter(t, node_get(t, NODE_TREE), "d", d);
+	d.set = 1;
+	m = enter(t, node_get(t, NODE_TREE + 1), "d", d);
+	assert_ptr_not_equal(n, m);
+	assert_int_equal(node_path(t, n, "x", path, sizeof(path)), 0);
+	assert_string_equal(path, "/workspace/d/x");
+	assert_int_equal(node_path(t, m, NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "/srv/data/d");
+	assert_int_equal(node_path(t, node_get(t, NODE_TREE + 1), NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "/srv/data");
+	a.set = 1 | NODE_ALIAS;
+	m = enter(t, m, "ws", a);
+	assert_int_equal(node_path(t, m, NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "/workspace");
+	d = dir(12);
+	d.set = 1;
+	assert_int_equal(node_path(t, enter(t, m, "e", d), "x", path, sizeof(path)), 0);
+	assert_string_equal(path, "/workspace/e/x");
+	/* a root that is found in a tree keeps its place, and is not freed with its look-ups */
+	n = enter(t, n, "self", one);
+	assert_true(node_is_root(t, n));
+	node_forget(t, n, 1);
+	assert_int_equal(node_path(t, node_get(t, NODE_TREE), NULL, path, sizeof(path)), 0);
+	assert_string_equal(path, "/workspace");
+	node_table_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fil_6_trees_have_names_and_nodes_of_their_own),
 		cmocka_unit_test(fil_7_a_walk_passes_each_name),
 		cmocka_unit_test(fil_7_a_node_is_an_inode_and_its_id_is_not_reused),
 		cmocka_unit_test(fil_7_numbers_of_several_devices_are_unique),
@@ -296,6 +359,7 @@ int main(void)
 		cmocka_unit_test(fil_7_rename_and_exchange_move_names),
 		cmocka_unit_test(fil_7_moved_directories_make_no_ring),
 		cmocka_unit_test(fil_7_a_known_name_costs_at_most_160_bytes),
+		cmocka_unit_test(fil_3_a_directory_has_a_node_for_each_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,8 +392,10 @@ static bool may_know(void *arg, const char *path, enum op_file op)
 
 void recorded_calls_similar(const struct recorded_calls *c, const char *path, struct strv *out)
 {
-	const struct similar_ask ask = {c->setup.tree, WORKSPACE_CANONICAL, may_know,
-					(void *)(uintptr_t)c};
+	const struct similar_ask ask = {.root = c->setup.tree,
+					.shown = WORKSPACE_CANONICAL,
+					.allows = may_know,
+					.arg = (void *)(uintptr_t)c};
 
 	similar_files(&ask, path, out);
 }

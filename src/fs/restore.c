@@ -12,6 +12,7 @@
 struct restore {
 	STAILQ_ENTRY(restore) next;
 	struct restores *all;
+	const struct fs_tree *tree; /* of its entry */
 	struct restored is;
 };
 
@@ -35,16 +36,26 @@ static void settle(struct fs *fs, struct gate_case *k, enum gate_outcome outcome
 	gate_settle(watch_gate(fs), k, &r);
 }
 
+static int choose_tree(void *arg, const struct trash_entry *e)
+{
+	struct restore *one = arg;
+	const char *rest;
+
+	one->tree = fs_tree_of(one->all->fs, e->path, &rest);
+	return one->tree != NULL && trash_entry_below(e) == rest + 1 ? one->tree->root : -1;
+}
+
 /* A file or directory of this path below the root is to be made. */
 static int may_make(void *arg, const char *below, struct err *err)
 {
-	struct fs *fs = arg;
+	const struct restore *one = arg;
+	struct fs *fs = one->all->fs;
 	char path[PATH_MAX];
 	const struct op op = {.class = OP_FILE, .file = {OP_FILE_create, path}};
 	struct gate_case k = {.op = &op};
 	struct file_rules rules;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", watch_root(fs), below) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", one->tree->shown, below) >= sizeof(path))
 		return err_set(err, E_BAD_REQUEST, NULL, "the path is too long");
 	policy_decide_file(gate_policy(watch_gate(fs)), path, false, &rules);
 	if (gate_ask_file(watch_gate(fs), &k, &rules) != GATE_DENY) {
@@ -91,7 +102,7 @@ static void *run(void *arg)
 {
 	struct restore *one = arg;
 	struct fs *fs = one->all->fs;
-	const struct trash_target to = {fs->backing.root, may_make, fs};
+	const struct trash_target to = {-1, choose_tree, may_make, one};
 	char *path = NULL;
 
 	if (trash_restore(fs->setup.trash, one->is.entry, &to, &path, &one->is.err) == 0)
@@ -119,7 +130,11 @@ void restore_start(struct restores *r, uint64_t entry, uint32_t req)
 	pthread_attr_destroy(&attr);
 	if (started)
 		return;
-	err_set(&one->is.err, E_UNAVAILABLE, NULL, "the file server cannot restore now; try again");
+	if (r->fs->setup.trash == NULL)
+		err_set(&one->is.err, E_NOT_FOUND, NULL, "this session keeps nothing in a trash");
+	else
+		err_set(&one->is.err, E_UNAVAILABLE, NULL,
+			"the file server cannot restore now; try again");
 	finish(one);
 }
 

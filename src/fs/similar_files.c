@@ -42,12 +42,15 @@ void similar_files(const struct similar_ask *ask, const char *path, struct strv 
 	cleanup_free char *dir = mem_strndup(path, slash != NULL ? (size_t)(slash - path) : 0);
 	struct strv names = {0};
 	const struct dirent *e;
+	char other[POLICY_NAME_MAX];
 	const char *inside;
 	DIR *d;
 
 	if (!path_within(dir, ask->shown) || !ask->allows(ask->arg, dir, OP_FILE_list))
 		return;
 	inside = dir + strlen(ask->shown);
+	if (ask->redirects != NULL && ask->redirects(ask->arg, dir, other))
+		inside = other;
 	d = open_beneath(ask->root, inside + strspn(inside, "/"));
 	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL) {
 		cleanup_free char *one = mem_printf("%s/%s", dir, e->d_name);
@@ -76,9 +79,22 @@ static bool allows(void *arg, const char *path, enum op_file op)
 	return watch_allows(arg, path, 1U << (unsigned)op);
 }
 
+static bool redirects(void *arg, const char *dir, char out[POLICY_NAME_MAX])
+{
+	struct watch_target to;
+
+	if (watch_target(arg, dir, &to) <= 0)
+		return false;
+	strcpy(out, to.path);
+	return true;
+}
+
 void fs_similar(struct fs *fs, const char *path, struct strv *out)
 {
-	const struct similar_ask ask = {fs->setup.root, watch_root(fs), allows, fs};
+	const char *rest;
+	const struct fs_tree *t = fs_tree_of(fs, path, &rest);
 
-	similar_files(&ask, path, out);
+	if (t != NULL)
+		similar_files(&(struct similar_ask){t->root, t->shown, allows, redirects, fs}, path,
+			      out);
 }

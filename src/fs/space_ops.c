@@ -82,13 +82,14 @@ static void charge(struct fs *fs, const struct disk_use *before, const struct di
 
 static bool exists(struct fs *fs, uint64_t node, const char *name)
 {
+	char last[NAME_MAX + 1];
 	struct backing_dir dir;
 	struct stat st;
 	bool found;
 
-	if (backing_get_dir(fs, node, &dir) < 0)
+	if (backing_get_name(fs, node, name, &dir, last) < 0)
 		return false;
-	found = fstatat(dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	found = fstatat(dir.fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	backing_put_dir(fs, &dir);
 	return found;
 }
@@ -253,14 +254,14 @@ int space_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 
 /* ---- what is removed ---- */
 
-void space_removing(struct fs *fs, int dir, uint64_t parent, const char *name,
+void space_removing(struct fs *fs, int dir, const char *at, uint64_t parent, const char *name,
 		    struct space_removal *out)
 {
 	const struct node *p, *n;
 
 	*out = (struct space_removal){0};
 	if (!space_limited(fs->space) ||
-	    statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BACKING_STATX, &out->st) < 0)
+	    statx(dir, at, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BACKING_STATX, &out->st) < 0)
 		return;
 	out->known = true;
 	pthread_mutex_lock(&fs->lock);

@@ -15,8 +15,11 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 	struct fs_watch *w = mem_new(struct fs_watch);
 
 	w->setup = *s;
+	w->first = fs->tree[0].shown;
 	w->unrestricted = !policy_restricts(gate_policy(s->gate), OP_FILE) && s->read_only.n == 0 &&
 			  s->blocked.n == 0;
+	w->redirects = policy_redirects(gate_policy(s->gate));
+	pthread_rwlock_init(&w->moves, NULL);
 	if (policy_spares(gate_policy(s->gate), NULL))
 		w->made = made_dirs_new();
 	w->park = watch_park_new(fs, s);
@@ -25,8 +28,10 @@ struct fs_watch *watch_new(struct fs *fs, const struct fs_watch_setup *s)
 
 void fs_watch_free(struct fs_watch *w)
 {
-	if (w != NULL)
-		free(w->made);
+	if (w == NULL)
+		return;
+	pthread_rwlock_destroy(&w->moves);
+	free(w->made);
 	free(w);
 }
 
@@ -124,16 +129,23 @@ static void note_directory(struct fs *fs, const struct fs_request *q, const stru
 static int soft_delete(struct fs *fs, const struct fs_request *q, struct watched *w,
 		       struct fs_reply *r, fs_op_fn *run)
 {
+	struct file_redirect to;
 	char real[PATH_MAX];
-	struct trash_victim v = {.path = w->at.path,
-				 .real_path = watch_real_path(fs->watch, w->at.path, real),
+	const bool elsewhere = policy_redirect(gate_policy(fs->watch->setup.gate), w->at.path, &to);
+	/* it goes back to where it was */
+	const char *path = elsewhere ? to.path : w->at.path;
+	struct trash_victim v = {.path = path,
+				 .real_path = watch_real_path(fs, w->at.path, real),
 				 .command_id = w->k.actor.command_id};
+	const char *rest;
+	const struct fs_tree *tree = fs_tree_of(fs, path, &rest);
 	uint64_t id;
 	int result;
 
 	if (fs->setup.trash == NULL || v.real_path == NULL)
 		return watch_refuse(w, &w->at, "file-control",
 				    "there is no trash that could keep it", EACCES);
+	v.tree = tree->shown;
 	result = op_soft_delete(fs, q, &v, &id);
 	if (result == TRASH_FULL)
 		return watch_refuse(w, &w->at, "sandbox.trash.max_bytes",
@@ -202,6 +214,24 @@ void watch_full(struct fs *fs, const struct fs_request *q, const struct fs_handl
 		s->news(s->arg);
 }
 
+/* The kernel locks a directory only for changes by the same path. Where a directory has several, a
+ * move waits until what was decided by the old ones is done. */
+static void enter(struct fs_watch *w, const struct fs_request *q)
+{
+	if (!w->redirects)
+		return;
+	if (q->opcode == FUSE_RENAME || q->opcode == FUSE_RENAME2)
+		pthread_rwlock_wrlock(&w->moves);
+	else
+		pthread_rwlock_rdlock(&w->moves);
+}
+
+static void leave(struct fs_watch *w)
+{
+	if (w->redirects)
+		pthread_rwlock_unlock(&w->moves);
+}
+
 int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_op_fn *run)
 {
 	const struct fs_watch_setup *s = &fs->watch->setup;
@@ -218,8 +248,14 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	case FS_OP_COPY_FILE_RANGE_64:
 		return watch_count_copied(fs, q, r, run);
 	}
-	if (!watch_need(q, &w.need))
-		return run(fs, q, r);
+	if (!watch_need(q, &w.need)) {
+		if (q->opcode != FUSE_READDIR && q->opcode != FUSE_READDIRPLUS)
+			return run(fs, q, r);
+		enter(fs->watch, q);
+		result = run(fs, q, r);
+		leave(fs->watch);
+		return result;
+	}
 	w.begin_us = q->answered ? q->began_us : clock_mono_us(&clock_system);
 	w.k = (struct gate_case){.op = &w.op};
 	w.own = w.refused = w.silent = false;
@@ -231,7 +267,9 @@ int watch_run(struct fs *fs, const struct fs_request *q, struct fs_reply *r, fs_
 	w.own = w.kind == FS_ACTOR_OWN && (w.need.ops & WATCH_CHANGES) != 0;
 	if (w.own)
 		w.kind = FS_ACTOR_UNKNOWN;
+	enter(fs->watch, q);
 	result = run_watched(fs, q, &w, r, run);
+	leave(fs->watch);
 	if (w.kind != FS_ACTOR_OWN)
 		watch_settle(fs, q, &w, result);
 	r->parked = result == FS_HELD;

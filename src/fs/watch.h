@@ -13,8 +13,6 @@ enum fs_actor { FS_ACTOR_OWN, FS_ACTOR_COMMAND, FS_ACTOR_UNKNOWN };
 /* Everything is borrowed until fs_free. */
 struct fs_watch_setup {
 	struct gate *gate; /* its sink records */
-	const char *shown; /* the root as the session names it: "/workspace" */
-	const char *real;  /* the same as the host names it; may be NULL */
 	/* Any worker thread. OWN: a process of agentsh, no policy, no event. UNKNOWN: the table
 	 * does not have it, the event is handed to late(). tid 0: the kernel itself. */
 	enum fs_actor (*actor)(void *arg, uint32_t tid, struct actor *out);

@@ -74,6 +74,17 @@ static bool listed_below(const struct strv *list, const char *dir)
 	return false;
 }
 
+static bool protected_below(const struct fs_watch *watch, const char *dir)
+{
+	struct file_redirect to;
+
+	return listed_below(&watch->setup.blocked, dir) ||
+	       listed_below(&watch->setup.read_only, dir) ||
+	       (policy_redirect(gate_policy(watch->setup.gate), dir, &to) &&
+		(listed_below(&watch->setup.blocked, to.path) ||
+		 listed_below(&watch->setup.read_only, to.path)));
+}
+
 static enum decision decides(const struct fs_watch *watch, const struct watch_place *p)
 {
 	struct verdict v;
@@ -93,13 +104,18 @@ static int compare(const struct fs_watch *watch, struct watched *w, const struct
 	const uint32_t never = from->set & ~approvable & POLICY_FILE_ALL;
 	/* who approves the change of the name approves its new rules */
 	const uint32_t lost = from->approve & 1U << w->need.main ? never : never | approvable;
-	bool gains = (lost & ~to->set) != 0 || (never & POLICY_FILE_APPROVE(to->set)) != 0 ||
-		     (w->need.names == WATCH_MOVE && decides(watch, from) == DECISION_soft_delete &&
-		      decides(watch, to) != DECISION_soft_delete && !(to->set & WATCH_OP(delete)));
+	struct watch_place target;
+	/* a redirected name denies at least as much as the one to which it leads */
+	const struct watch_place *now =
+		watch->redirects && watch_locate_target(watch, to, &target) ? &target : to;
+	bool gains =
+		(lost & ~now->set) != 0 || (never & POLICY_FILE_APPROVE(now->set)) != 0 ||
+		(w->need.names == WATCH_MOVE && decides(watch, from) == DECISION_soft_delete &&
+		 decides(watch, now) != DECISION_soft_delete && !(now->set & WATCH_OP(delete)));
 
-	if (!gains && !watch->unrestricted && (from->directory || !from->known))
-		gains = listed_below(&watch->setup.blocked, from->path) ||
-			listed_below(&watch->setup.read_only, from->path) ||
+	/* where another path leads, the table may not know yet that it is a directory */
+	if (!gains && !watch->unrestricted && (from->directory || !from->known || watch->redirects))
+		gains = protected_below(watch, from->path) ||
 			policy_file_gains(policy, from->path, to->path, POLICY_FILE_ALL) ||
 			policy_file_gains(policy, to->path, from->path, WATCH_OP(create));
 	if (!gains)

@@ -9,12 +9,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void record(const struct fs_watch *w, struct gate_case *k, enum fs_actor kind, uint32_t tid,
+static void record(const struct fs *fs, struct gate_case *k, enum fs_actor kind, uint32_t tid,
 		   struct gate_report *r)
 {
+	const struct fs_watch *w = fs->watch;
 	char real[PATH_MAX];
 
-	r->real_path = watch_real_path(w, k->op->file.path, real);
+	r->real_path = watch_real_path(fs, k->op->file.path, real);
 	if (kind == FS_ACTOR_UNKNOWN) {
 		w->setup.late(w->setup.arg, tid, k, r);
 		return;
@@ -57,7 +58,7 @@ void watch_settle(struct fs *fs, const struct fs_request *q, struct watched *w, 
 	}
 	if (result < 0 && fs->watch->setup.failed != NULL)
 		fs->watch->setup.failed(fs->watch->setup.arg, (uint32_t)q->pid, result);
-	record(fs->watch, &w->k, w->kind, (uint32_t)q->pid, &r);
+	record(fs, &w->k, w->kind, (uint32_t)q->pid, &r);
 }
 
 void watch_settle_file(struct fs *fs, const struct watch_file *f, const struct watch_end *e)
@@ -95,6 +96,6 @@ void watch_settle_file(struct fs *fs, const struct watch_file *f, const struct w
 		gate_ask_file(w->setup.gate, &k, &rules);
 		/* it was decided by the open */
 		k.verdict.effective = DECISION_allow;
-		record(w, &k, f->kind, f->tid, &r);
+		record(fs, &k, f->kind, f->tid, &r);
 	}
 }

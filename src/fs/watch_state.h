@@ -14,7 +14,10 @@
 
 struct fs_watch {
 	struct fs_watch_setup setup;
+	const char *first;	/* tree; decides what has no path */
 	bool unrestricted;	/* nothing can deny anything */
+	bool redirects;		/* some names lead to others: */
+	pthread_rwlock_t moves; /* held from a decision to the operation; a move is alone */
 	struct made_dirs *made; /* NULL: no rule asks who made a directory */
 	struct watch_park *park;
 	/* Serial numbers of the last grants that were used, at serial % ACTOR_GRANTS: a grant is
@@ -70,8 +73,11 @@ struct watch_file {
 /* Finds the path of a node, or of a name in it, and decides it. -ESTALE: it has no path; the kernel
  * looks the name up again. */
 int watch_locate(struct fs *fs, uint64_t node, const char *name, struct watch_place *p);
-/* The path on the host; NULL: it is not known, or too long. */
-const char *watch_real_path(const struct fs_watch *w, const char *path, char out[PATH_MAX]);
+/* Fills in path and decisions of the name to which a rule redirects this one. False: none does. */
+bool watch_locate_target(const struct fs_watch *w, const struct watch_place *p,
+			 struct watch_place *out);
+/* The path on the host, where the name leads; NULL: it is not known, or too long. */
+const char *watch_real_path(const struct fs *fs, const char *path, char out[PATH_MAX]);
 
 /* ---- asking: watch_ask.c ---- */
 

@@ -14,8 +14,10 @@ struct tally_command {
 	uint64_t used;
 	unsigned open;
 	unsigned over, reported; /* 1 << TALLY_…: limits that it met */
-	int failed;		 /* errno */
-	char *path;		 /* of what failed */
+	struct failure {
+		int error; /* errno; 0: none */
+		char *path;
+	} last, before; /* the last one and the one before it */
 };
 
 struct tally {
@@ -36,7 +38,8 @@ struct tally *tally_new(void)
 
 static void clear(struct tally_command *c)
 {
-	free(c->path);
+	free(c->last.path);
+	free(c->before.path);
 	*c = (struct tally_command){0};
 }
 
@@ -109,6 +112,11 @@ bool tally_allows(struct tally *t, const struct actor *actor)
 	return false;
 }
 
+static bool is_last(const struct tally_command *c, int error, const char *path)
+{
+	return c->last.error == error && strcmp(c->last.path, path) == 0;
+}
+
 void tally_failed(struct tally *t, const struct actor *actor, int error, const char *path)
 {
 	if (actor->command_id[0] == '\0')
@@ -116,16 +124,55 @@ void tally_failed(struct tally *t, const struct actor *actor, int error, const c
 	pthread_mutex_lock(&t->lock);
 	struct tally_command *c = find_or_add(t, actor->command_id);
 
-	c->failed = error;
-	mem_replace(&c->path, mem_strdup(path));
+	if (!is_last(c, error, path)) {
+		free(c->before.path);
+		c->before = c->last;
+		c->last = (struct failure){error, mem_strdup(path)};
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* The name that an operation has made, or NULL. */
+static const char *made(const struct gate_case *k, const struct gate_report *r)
+{
+	switch (r->type) {
+	case EVENT_file_rename:
+	case EVENT_file_link:
+		return r->to;
+	case EVENT_file_create:
+	case EVENT_file_mknod:
+	case EVENT_dir_create:
+	case EVENT_symlink_create:
+		return k->op->file.path;
+	default:
+		return NULL;
+	}
+}
+
+/* The kernel looks for a name before it makes it. That this look-up found none is not a failure. */
+static void forget_look_up(struct tally *t, const struct actor *actor, const char *name)
+{
+	struct tally_command *c;
+
+	pthread_mutex_lock(&t->lock);
+	c = find(t, actor->command_id);
+	if (c != NULL && is_last(c, ENOENT, name)) {
+		free(c->last.path);
+		c->last = c->before;
+		c->before = (struct failure){0};
+	}
 	pthread_mutex_unlock(&t->lock);
 }
 
 void tally_settled(struct tally *t, const struct gate_case *k, const struct gate_report *r)
 {
+	const char *name = r->outcome == GATE_DONE ? made(k, r) : NULL;
+
 	atomic_fetch_add(&t->operations, r->count > 0 ? r->count : 1);
 	if (r->outcome == GATE_FAILED && r->error != 0)
 		tally_failed(t, &k->actor, r->error, k->op->file.path);
+	else if (name != NULL)
+		forget_look_up(t, &k->actor, name);
 }
 
 void tally_noticed(struct tally *t, const struct gate_case *k, const struct gate_report *r)
@@ -155,11 +202,6 @@ void tally_closed(struct tally *t, const struct actor *actor)
 	if (c != NULL && c->open > 0)
 		c->open--;
 	pthread_mutex_unlock(&t->lock);
-}
-
-uint64_t tally_operations(struct tally *t)
-{
-	return atomic_load(&t->operations);
 }
 
 bool tally_next_over(struct tally *t, char command_id[ID_MAX + 1], enum tally_limit *limit)
@@ -204,8 +246,8 @@ int tally_forget(struct tally *t, const char *command_id, char **path)
 	pthread_mutex_lock(&t->lock);
 	c = find(t, command_id);
 	if (c != NULL) {
-		failed = c->failed;
-		*path = take(c->path);
+		failed = c->last.error;
+		*path = take(c->last.path);
 		clear(c);
 	}
 	pthread_mutex_unlock(&t->lock);

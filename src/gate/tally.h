@@ -26,7 +26,6 @@ void tally_failed(struct tally *t, const struct actor *actor, int error, const c
 void tally_opened(struct tally *t, const struct actor *actor);
 void tally_closed(struct tally *t, const struct actor *actor);
 
-uint64_t tally_operations(struct tally *t); /* so far */
 /* The actor's command has met a limit. */
 void tally_over(struct tally *t, const struct actor *actor, enum tally_limit limit);
 bool tally_has_over(const struct tally *t);

@@ -74,12 +74,15 @@ static void dispatch(struct listener *l, const struct seccomp_notif *n)
 		listener_send(l, n->id, EACCES);
 		return;
 	}
-	for (size_t i = 0; i < l->nhandlers; i++)
-		for (size_t k = 0; k < l->handlers[i].ncalls; k++)
-			if (l->handlers[i].calls[k] == n->data.nr) {
-				l->handlers[i].on(l, n, l->handlers[i].arg);
+	for (size_t i = 0; i < l->nhandlers; i++) {
+		const struct listener_handler *h = &l->handlers[i];
+
+		for (size_t k = 0; k < h->ncalls; k++)
+			if (h->calls[k] == n->data.nr && (h->takes == NULL || h->takes(n))) {
+				h->on(l, n, h->arg);
 				return;
 			}
+	}
 	listener_send(l, n->id, ENOSYS);
 }
 

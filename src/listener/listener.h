@@ -30,6 +30,8 @@ struct listener_handler {
 	void (*turn)(struct listener *l, void *arg);
 	void (*end)(void *arg); /* the thread ends; callers that wait get ENOSYS; may be NULL */
 	void *arg;
+	/* Which calls of these numbers it serves; NULL: all. */
+	bool (*takes)(const struct seccomp_notif *n);
 };
 
 /* Starts the thread and takes fd, also when it fails. Handlers are copied; the first that has a

@@ -6,6 +6,7 @@
 void workspace_names_done(struct workspace_names *n)
 {
 	strv_done(&n->shown);
+	strv_done(&n->served);
 	free(n->real);
 	*n = (struct workspace_names){0};
 }
@@ -29,6 +30,21 @@ char *workspace_canonical(const struct workspace_names *n, const char *path)
 	if (i == n->shown.n || strcmp(n->shown.v[i], n->shown.v[i + 1]) == 0)
 		return NULL;
 	return path_swap(path, n->shown.v[i], n->shown.v[i + 1]);
+}
+
+const char *workspace_served(const struct workspace_names *n, const char *path)
+{
+	for (size_t i = 0; i < n->served.n; i++)
+		if (path_within(path, n->served.v[i]))
+			return n->served.v[i];
+	return NULL;
+}
+
+char *workspace_on_host(const struct workspace_names *n, const char *path)
+{
+	if (!path_within(path, WORKSPACE_CANONICAL))
+		return mem_strdup(path);
+	return n->real != NULL ? path_swap(path, WORKSPACE_CANONICAL, n->real) : NULL;
 }
 
 char *workspace_seen(const struct workspace_names *n, const char *path)

@@ -88,7 +88,7 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 static enum match_result match_restriction(const struct policy *p, const struct snapshot_rule *r,
 					   uint32_t pattern, const void *arg)
 {
-	return decision_permits(r->decision) ? MATCH_NO : match_file(p, r, pattern, arg);
+	return rule_has_host_name(r) ? match_file(p, r, pattern, arg) : MATCH_NO;
 }
 
 enum decision policy_effect(const struct policy *p, enum decision d, bool approver)
@@ -135,7 +135,7 @@ void decide_conclude(const struct policy *p, enum op_class class, const struct r
 			      : "a rule denies it";
 		if (!f->over) {
 			v->message = text_or_null(p, r->message);
-			v->target = text_or_null(p, r->redirect_to);
+			v->target = class == OP_EXEC ? text_or_null(p, r->redirect_to) : NULL;
 			v->final = r->final;
 		}
 	}
@@ -179,6 +179,13 @@ void policy_decide(const struct policy *p, const struct op *op, bool approver, s
 	const char *wrong = NULL;
 	bool cached = false;
 
+	if (class == OP_FILE && policy_redirects(p)) {
+		struct file_rules f;
+
+		policy_decide_file(p, op->file.path, op->file.made, &f);
+		policy_file_verdict(p, &f, op->file.op, approver, v);
+		return;
+	}
 	if (class != OP_NET && !glob_plain_path(class == OP_FILE ? op->file.path : op->exec.path))
 		wrong = DECIDE_NOT_PLAIN;
 	else if (p->cache != NULL && cache_get(p->cache, op, &s.best))

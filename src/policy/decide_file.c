@@ -20,7 +20,7 @@ static enum match_result match_all(const struct policy *p, const struct snapshot
 	const uint32_t index = (uint32_t)(r - snapshot_rule(p, OP_FILE, 0));
 	unsigned better = 0;
 
-	if ((s->real && decision_permits(r->decision)) || (s->made && r->args_whole))
+	if ((s->real && !rule_has_host_name(r)) || (s->made && r->args_whole))
 		return MATCH_NO;
 	for (unsigned op = 0; op < OP_FILES; op++)
 		if ((r->bits & 1U << op) != 0 && index < s->out->rule[op])
@@ -33,7 +33,7 @@ static enum match_result match_all(const struct policy *p, const struct snapshot
 	return MATCH_NO;
 }
 
-void policy_decide_file(const struct policy *p, const char *path, bool made, struct file_rules *out)
+void decide_file_plain(const struct policy *p, const char *path, bool made, struct file_rules *out)
 {
 	char name[POLICY_NAME_MAX];
 	const struct all_search all = {path, false, made, out},
@@ -58,13 +58,61 @@ void policy_decide_file(const struct policy *p, const char *path, bool made, str
 	search_path(&s, other.path);
 }
 
+/* The decision of a rule, or of the default. */
+static enum decision decision_of(const struct policy *p, uint32_t rule)
+{
+	return rule != SNAPSHOT_NONE ? snapshot_rule(p, OP_FILE, rule)->decision
+				     : p->head->class[OP_FILE].fallback;
+}
+
+/* The stricter of two decisions has the higher rank. */
+static unsigned rank(const struct policy *p, uint32_t rule, bool again)
+{
+	static const unsigned char ranks[DECISIONS] = {
+		[DECISION_allow] = 0,	    [DECISION_redirect] = 1, [DECISION_log] = 2,
+		[DECISION_soft_delete] = 3, [DECISION_approve] = 4,  [DECISION_deny] = 5,
+	};
+
+	if (rule != SNAPSHOT_NONE && snapshot_rule(p, OP_FILE, rule)->flags) /* it hides */
+		return 6;
+	return ranks[again ? DECISION_deny : decision_of(p, rule)];
+}
+
+void policy_decide_file(const struct policy *p, const char *path, bool made, struct file_rules *out)
+{
+	struct file_redirect to;
+	struct file_rules at;
+
+	decide_file_plain(p, path, made, out);
+	if (p->redirects > 0 && strlen(path) >= PATH_MAX)
+		out->plain = false;
+	if (!out->plain || !policy_redirect(p, path, &to))
+		return;
+	/* not known of the directory that has the other name, unless it is the same */
+	decide_file_plain(p, to.path, made && !to.here, &at);
+	for (unsigned op = 0; op < OP_FILES; op++) {
+		const bool again = decision_of(p, at.rule[op]) == DECISION_redirect;
+
+		if (rank(p, at.rule[op], again) <= rank(p, out->rule[op], false))
+			continue;
+		out->rule[op] = at.rule[op];
+		out->again |= (unsigned)again << op;
+	}
+}
+
 void policy_file_verdict(const struct policy *p, const struct file_rules *f, enum op_file op,
 			 bool approver, struct verdict *v)
 {
-	if (f->plain)
-		decide_conclude(p, OP_FILE, &(struct rule_found){.rule = f->rule[op]}, approver, v);
-	else
+	if (!f->plain) {
 		decide_refuse(v, DECIDE_NOT_PLAIN);
+		return;
+	}
+	decide_conclude(p, OP_FILE, &(struct rule_found){.rule = f->rule[op]}, approver, v);
+	if (f->again & 1U << op) {
+		v->decision = v->effective = DECISION_deny;
+		v->message = NULL;
+		v->why = "the path to which it is redirected is redirected itself";
+	}
 }
 
 uint32_t policy_file_set(const struct policy *p, const struct file_rules *f)
@@ -77,7 +125,8 @@ uint32_t policy_file_set(const struct policy *p, const struct file_rules *f)
 		const struct snapshot_rule *r = f->rule[op] != SNAPSHOT_NONE
 							? snapshot_rule(p, OP_FILE, f->rule[op])
 							: NULL;
-		const enum decision d = r != NULL ? r->decision : p->head->class[OP_FILE].fallback;
+		const enum decision d =
+			f->again & 1U << op ? DECISION_deny : decision_of(p, f->rule[op]);
 
 		if (policy_effect(p, d, false) == DECISION_deny)
 			set |= 1U << op;
@@ -117,6 +166,9 @@ unsigned policy_replace_ops(uint32_t set)
 /* A directory by both of its names; real may be NULL. */
 struct place {
 	const char *path, *real;
+	/* Its redirected name: what is done by it is done elsewhere, and compared there as well.
+	 * By its own name, what is redirected below it cannot be reached. */
+	bool redirected;
 };
 struct move {
 	const struct policy *p;
@@ -132,17 +184,18 @@ static bool counts(const struct move *m, const struct snapshot_rule *r)
 	return !(m->made && r->args_whole);
 }
 
-static bool permits(const struct move *m, enum decision d)
+static bool permits(const struct move *m, const struct place *dir, enum decision d)
 {
 	return policy_effect(m->p, d, m->approver) != DECISION_deny &&
-	       !(m->for_good && d == DECISION_soft_delete);
+	       !(m->for_good && d == DECISION_soft_delete) &&
+	       (d != DECISION_redirect || dir->redirected);
 }
 
 /* What is left of the rule's pattern below the directory. */
 static uint64_t rest_below(const struct snapshot_rule *r, const char *pattern,
 			   const struct place *dir)
 {
-	const bool other = dir->real != NULL && !decision_permits(r->decision);
+	const bool other = dir->real != NULL && rule_has_host_name(r);
 
 	return glob_rest(pattern, dir->path) | (other ? glob_rest(pattern, dir->real) : 0);
 }
@@ -181,7 +234,7 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 
 	for (uint32_t i = 0; i < c->rules.n && ops != 0; i++) {
 		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
-		const bool allows = permits(m, r->decision);
+		const bool allows = permits(m, dir, r->decision);
 		bool alike = !allows && i < same;
 		enum relation relation;
 
@@ -200,7 +253,7 @@ static unsigned certain(const struct move *m, const struct place *dir, const cha
 		if (relation == RELATION_ALL || (relation == RELATION_SOME && allows != permitted))
 			ops &= ~r->bits;
 	}
-	return permits(m, c->fallback) == permitted ? result | ops : result;
+	return permits(m, dir, c->fallback) == permitted ? result | ops : result;
 }
 
 /* A file gains an operation if the rule that denied it does not match any more, or if one that
@@ -212,7 +265,8 @@ static bool move_gains(const struct move *m)
 
 	for (uint32_t i = 0; i < rules; i++) {
 		const struct snapshot_rule *r = snapshot_rule(m->p, OP_FILE, i);
-		const bool allows = permits(m, r->decision);
+		const bool redirects = r->decision == DECISION_redirect;
+		const bool allows = permits(m, &m->to, r->decision);
 
 		for (uint32_t k = 0; counts(m, r) && k < r->subject.n; k++) {
 			const char *pattern = snapshot_pattern(m->p, r->subject.at + k);
@@ -224,8 +278,11 @@ static bool move_gains(const struct move *m)
 				const char *rest;
 				unsigned ops = r->bits & m->ops;
 
-				if ((cause >> n & 1) == 0 || ops == 0)
+				if ((cause >> n & 1) == 0 || ops == 0 ||
+				    (redirects && m->from.redirected))
 					continue;
+				if (redirects)
+					return true;
 				rest = glob_component(pattern, n);
 				ops &= ~certain(m, &m->from, rest, ops, true, allows ? i : rules);
 				if (certain(m, &m->to, rest, ops, false, 0) != ops)
@@ -237,14 +294,11 @@ static bool move_gains(const struct move *m)
 }
 
 /* Who made the directory of something below does not change with the move. */
-bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops)
+static bool gains_at(const struct policy *p, const struct place *from, const struct place *to,
+		     unsigned ops)
 {
 	const bool keeps = policy_soft_deletes(p), spares = policy_spares(p, NULL);
-	char names[2][POLICY_NAME_MAX];
-	struct move m = {.p = p,
-			 .from = {from, policy_real_name(p, from, names[0])},
-			 .to = {to, policy_real_name(p, to, names[1])},
-			 .ops = ops};
+	struct move m = {.p = p, .from = *from, .to = *to, .ops = ops};
 	bool gains = false;
 
 	for (unsigned i = 0; i < 6 && !gains; i++) {
@@ -254,6 +308,23 @@ bool policy_file_gains(const struct policy *p, const char *from, const char *to,
 		gains = (keeps || !m.for_good) && (spares || !m.made) && move_gains(&m);
 	}
 	return gains;
+}
+
+/* What is allowed by a redirected name is allowed by the other one as well, so that only that one
+ * is looked at where something may be gained. */
+bool policy_file_gains(const struct policy *p, const char *from, const char *to, unsigned ops)
+{
+	struct file_redirect moved[2];
+	char names[3][POLICY_NAME_MAX];
+	const bool by_other = policy_redirect(p, from, &moved[0]);
+	const char *at = by_other ? moved[0].path : from,
+		   *now = policy_redirect(p, to, &moved[1]) ? moved[1].path : to;
+	const struct place place = {at, policy_real_name(p, at, names[0])},
+			   by_name = {from, policy_real_name(p, from, names[1]), true},
+			   target = {now, policy_real_name(p, now, names[2])};
+
+	return gains_at(p, &place, &target, ops) ||
+	       (by_other && gains_at(p, &by_name, &target, ops));
 }
 
 bool policy_spares(const struct policy *p, const char *dir)

@@ -352,6 +352,37 @@ bool glob_is_literal(const char *pattern, size_t len)
 	return true;
 }
 
+unsigned glob_fixed(const char *pattern, char *out)
+{
+	const char *p = pattern;
+	unsigned n = 0;
+	size_t len = 0;
+
+	while (p[0] == '/' && p[1] != '\0') {
+		const char *c = p + 1;
+		const size_t before = len;
+
+		for (; *c != '\0' && *c != '/' && strchr("*?[", *c) == NULL; c++) {
+			c += *c == '\\' && c[1] != '\0';
+			if (out != NULL)
+				out[len + 1] = *c;
+			len++;
+		}
+		if (*c != '\0' && *c != '/') {
+			len = before;
+			break;
+		}
+		if (out != NULL)
+			out[before] = '/';
+		len++;
+		n++;
+		p = c;
+	}
+	if (out != NULL)
+		out[len] = '\0';
+	return n;
+}
+
 void glob_escape(const char *text, char *out)
 {
 	for (; *text != '\0'; text++) {

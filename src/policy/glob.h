@@ -47,6 +47,9 @@ bool glob_plain_path(const char *path);
  * on match something below it. */
 uint64_t glob_rest(const char *pattern, const char *dir);
 const char *glob_component(const char *pattern, unsigned n); /* from the n-th on */
+/* How many components come before the first one that is a pattern. out gets them as a path (""
+ * without any) and has room for the pattern; NULL: only the number is wanted. */
+unsigned glob_fixed(const char *pattern, char *out);
 /* Whether the text has no special character in it (a backslash is one). */
 bool glob_is_literal(const char *pattern, size_t len);
 /* Writes text so that it matches only itself; out has room for 2 * strlen + 1. */

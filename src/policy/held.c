@@ -36,7 +36,7 @@ static void aim(struct target *t, const struct file_place *place)
 static uint64_t rest_below(const struct target *t, const struct snapshot_rule *r,
 			   const char *pattern)
 {
-	const bool other = t->real != NULL && !decision_permits(r->decision);
+	const bool other = t->real != NULL && rule_has_host_name(r);
 
 	return glob_rest(pattern, t->name) | (other ? glob_rest(pattern, t->real) : 0);
 }
@@ -45,8 +45,7 @@ static bool matches_itself(const struct target *t, const struct snapshot_rule *r
 			   const char *pattern)
 {
 	return glob_match_path(pattern, t->name) ||
-	       (t->real != NULL && !decision_permits(r->decision) &&
-		glob_match_path(pattern, t->real));
+	       (t->real != NULL && rule_has_host_name(r) && glob_match_path(pattern, t->real));
 }
 
 /* Whether the rule matches all that `rest` matches below the place; rest NULL: the place itself. */

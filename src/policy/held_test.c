@@ -53,6 +53,9 @@ static void fil_3_a_rule_is_held_where_something_refuses_its_operations(void **s
 		 POLICY_HELD, POLICY_NOT_HELD, ""},
 		{"{name: a, paths: ['/tmp/x'], operations: [delete], decision: soft_delete}",
 		 POLICY_NOT_HELD, POLICY_NOT_HELD, "/tmp"},
+		{"{name: a, paths: ['/workspace/x/**'], decision: redirect, redirect_to: "
+		 "/workspace/y}",
+		 POLICY_HELD, POLICY_NOT_HELD, ""},
 		/* by the real path of the workspace */
 		{"{name: a, paths: ['/home/me/p/x'], decision: deny}", POLICY_HELD, POLICY_NOT_HELD,
 		 ""},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loads one rule of a policy file by a table of keys. */
 #include "base/mem.h"
+#include "base/path.h"
+#include "model/workspace_names.h"
 #include "policy/domain.h"
 #include "policy/flags.h"
 #include "policy/glob.h"
@@ -26,6 +28,28 @@ static bool countable(struct loader *l, const struct yaml *y)
 	return l->patterns <= POLICY_MAX_PATTERNS && value_text(l, "item", y);
 }
 
+static bool lies_in_workspace(const struct loader *l, const char *path)
+{
+	const char *root = l->o->workspace != NULL ? l->o->workspace : WORKSPACE_CANONICAL;
+
+	return path_within(path, root) && strcmp(path, root) != 0;
+}
+
+/* A redirect replaces the part of a path that does not vary. */
+static void check_redirected(struct loader *l, const struct yaml *y, const char *pattern)
+{
+	cleanup_free char *fixed = mem_alloc(strlen(pattern) + 1);
+
+	if (l->class != OP_FILE || l->rule->decision != DECISION_redirect)
+		return;
+	glob_fixed(pattern, fixed);
+	pattern_wrong(l, y,
+		      lies_in_workspace(l, fixed)
+			      ? NULL
+			      : "a pattern of a redirect begins with a path below ${WORKSPACE}, "
+				"without a special character in it");
+}
+
 /* For a path that does not begin at the root, suggests what its author may have meant. */
 static void add_path(struct loader *l, const struct yaml *y, struct snapshot_span *to)
 {
@@ -42,6 +66,7 @@ static void add_path(struct loader *l, const struct yaml *y, struct snapshot_spa
 		problem(l, y, "'%.100s': %s (did you mean '%s%.100s'?)", y->text, wrong,
 			forms[i].meant, y->text + strlen(forms[i].begin));
 	} else if (!pattern_wrong(l, y, wrong) && pattern != NULL) {
+		check_redirected(l, y, pattern);
 		loader_add_pattern(l, pattern, to);
 	}
 }
@@ -234,8 +259,11 @@ static void read_redirect(struct loader *l, const struct yaml_item *item, const 
 		return;
 	}
 	path = value_expand(l, y, false);
-	if (path != NULL && !glob_plain_path(path))
+	if (path != NULL && l->class == OP_EXEC && !glob_plain_path(path))
 		pattern_wrong(l, y, "expected the absolute path of a program");
+	if (path != NULL && l->class == OP_FILE &&
+	    (!glob_plain_path(path) || !lies_in_workspace(l, path) || strlen(path) >= PATH_MAX))
+		pattern_wrong(l, y, "expected an absolute path below ${WORKSPACE}");
 	l->rule->redirect_to = loader_text(l, path);
 }
 
@@ -288,14 +316,14 @@ static const struct map_key rule_keys[] = {
 	{"flags", read_flags, COND_FLAGS, ON_EXEC, add_group, TO(groups)},
 	{"scripts", read_list, COND_SCRIPTS, ON_EXEC, add_path, TO(scripts), "paths"},
 	{"kinds", read_list, COND_KINDS, ON_EXEC, add_bit},
-	{"redirect_to", read_redirect, 0, ON_EXEC},
+	{"redirect_to", read_redirect, 0, ON_EXEC | ON_FILE},
 	{NULL},
 };
 
 static void read_decision(struct loader *l, const struct yaml *y)
 {
 	static const unsigned more[POLICY_RULE_CLASSES] = {
-		[OP_FILE] = 1U << DECISION_soft_delete,
+		[OP_FILE] = 1U << DECISION_soft_delete | 1U << DECISION_redirect,
 		[OP_EXEC] = 1U << DECISION_redirect,
 	};
 	const char *word = value_scalar(y);
@@ -307,11 +335,39 @@ static void read_decision(struct loader *l, const struct yaml *y)
 	else if (l->class != OP_FILE && (hide || strcmp(word, "soft_delete") == 0))
 		problem(l, y, "'%s' is not a decision for %s", word,
 			l->class == OP_EXEC ? "commands" : "connections");
-	else if (l->class != OP_EXEC && strcmp(word, "redirect") == 0)
-		problem(l, y, "'%s' is not a decision of this version for files and connections",
-			word);
+	else if (l->class == OP_NET && strcmp(word, "redirect") == 0)
+		problem(l, y, "'%s' is not a decision of this version for connections", word);
 	else if (value_decision(l, y, more[l->class], &d))
 		l->rule->decision = (uint8_t)d;
+}
+
+static const char *pattern_of(const struct loader *l, uint32_t i)
+{
+	return l->part[PART_TEXT].data + ((const uint32_t *)(void *)l->part[PART_PATTERNS].data)[i];
+}
+
+/* Reports a redirect of files that leads to what it redirects itself. */
+static void check_loop(struct loader *l, const struct yaml *y)
+{
+	const struct snapshot_rule *r = l->rule;
+	const char *to = l->part[PART_TEXT].data + r->redirect_to;
+	const uint32_t end = r->subject.at + r->subject.n;
+
+	for (uint32_t i = r->subject.at; i < end; i++) {
+		const char *from = pattern_of(l, i);
+		const char *rest = glob_component(from, glob_fixed(from, NULL));
+		cleanup_free char *led = mem_alloc(2 * strlen(to) + strlen(rest) + 2);
+
+		glob_escape(to, led);
+		if (*rest != '\0')
+			strcat(strcat(led, "/"), rest);
+		for (uint32_t k = r->subject.at; k < end; k++)
+			if (glob_path_overlaps(pattern_of(l, k), led)) {
+				problem(l, y, "'%.100s': this rule redirects what is there itself",
+					to);
+				return;
+			}
+	}
 }
 
 /* Checks that the keys of a rule fit together. */
@@ -329,16 +385,17 @@ static void check_whole(struct loader *l, const struct yaml *y)
 	};
 	const struct snapshot_rule *r = l->rule;
 	const bool letters = l->class == OP_EXEC && r->flags && !(r->conditions & COND_FLAGS);
-	const uint32_t *args = (const void *)l->part[PART_PATTERNS].data;
 	uint32_t i = 0;
 
-	while (i < r->args.n && flags_letters(l->part[PART_TEXT].data + args[r->args.at + i]) == 0)
+	while (i < r->args.n && flags_letters(pattern_of(l, r->args.at + i)) == 0)
 		i++;
 	if ((r->conditions & needed[l->class].one_of) == 0)
 		problem(l, y, "a %s rule needs %s", rule_classes[l->class].name,
 			needed[l->class].words);
 	if (r->decision == DECISION_redirect && yaml_get(y, "redirect_to") == NULL)
 		problem(l, y, "a redirect needs 'redirect_to'");
+	else if (r->decision == DECISION_redirect && l->class == OP_FILE && r->redirect_to != 0)
+		check_loop(l, yaml_get(y, "redirect_to"));
 	if ((letters || (r->args_whole && l->class == OP_EXEC)) &&
 	    (r->conditions & (COND_ARGS | COND_REGEX)) == 0)
 		problem(l, y, "'flags: true' and 'args_whole' need 'args_pattern' or 'args_regex'");
@@ -370,6 +427,10 @@ void rule_load(struct loader *l, const struct yaml *y)
 		r.bits = (1U << OP_FILES) - 1;
 	if (r.decision == DECISION_soft_delete && r.bits != 1U << OP_FILE_delete)
 		problem(l, y, "'soft_delete' is a way to delete: write 'operations: [delete]'");
+	if (l->class == OP_FILE && r.decision == DECISION_redirect && r.bits != FILE_OPS)
+		problem(l, yaml_get(y, "operations"),
+			"'redirect' is for all operations, because a name leads to one file: leave "
+			"out 'operations'");
 	if (l->class == OP_FILE && r.flags && r.bits != (1U << OP_FILES) - 1)
 		problem(l, y, "'hide' is for all operations: leave out 'operations'");
 	check_whole(l, y);

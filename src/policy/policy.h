@@ -73,10 +73,24 @@ void policy_name_workspace(struct policy *p, const char *real);
 #define POLICY_NAME_MAX (2 * PATH_MAX)
 const char *policy_real_name(const struct policy *p, const char *path, char out[POLICY_NAME_MAX]);
 
-/* The rule of every file operation at one path, found in one search. Any thread: nothing is written
- * to the policy. */
+/* Whether a rule redirects files. */
+bool policy_redirects(const struct policy *p);
+/* Which path is used instead of a plain path. */
+struct file_redirect {
+	char path[POLICY_NAME_MAX];
+	/* A directory has one path by each way. 0: no path leads elsewhere and nothing leads here;
+	 * 1: redirected paths may lead here; else the path is redirected. */
+	uint32_t way;
+	bool here; /* the name itself leads elsewhere, and not only a directory above it */
+};
+/* False: the path stands for itself, and only `way` is filled in. Any thread. */
+bool policy_redirect(const struct policy *p, const char *path, struct file_redirect *out);
+
+/* The rule of every file operation at one path, found in one search. If the path is redirected, it
+ * is the stricter one of this path and the other. Any thread: nothing is written to the policy. */
 struct file_rules {
 	uint32_t rule[OP_FILES]; /* private */
+	unsigned again;		 /* operations at which the other path is redirected, too */
 	bool plain;
 };
 /* made: the session made the directory that has the name. */

@@ -19,12 +19,15 @@ static unsigned dice(unsigned n)
 #define PICK(list) (list)[dice(ARRAY_LEN(list))]
 
 static const char *const path_patterns[] = {
-	"/w/**",   "/w/*",   "**/.env", "/w/a/*.c", "**",     "/w/a",	 "/etc/**",
-	"**/x/**", "/w/?.c", "/w/[ab]", "/",	    "**/*.c", "/w/**/x",
+	"/w/**",  "/w/*",    "**/.env", "/w/a/*.c", "**",      "/w/a",	  "/etc/**", "**/x/**",
+	"/w/?.c", "/w/[ab]", "/",	"**/*.c",   "/w/**/x", "/w/t/**", "/w/t/*",
 };
 static const char *const paths[] = {"/",	 "/w",	   "/w/a",     "/w/b",	 "/w/.env",
 				    "/w/a/.env", "/etc/p", "/w/a/m.c", "/w/x/y", "/w/q.c",
-				    "/w/a/b/x",	 "/x",	   "/.env"};
+				    "/w/a/b/x",	 "/x",	   "/.env",    "/w/t/x"};
+static const char *const redirected[] = {"/w/a/**", "/w/a/*.c", "/w/x",
+					 "/w/x/**", "/w/b/**",	"/w/a/b"};
+static const char *const targets[] = {"/w/t", "/w/c", "/w/t/u", "/w/q.c"};
 static const char *const commands[] = {"rm",  "ls",  "/usr/bin/ls", "/w/**",
 				       "py*", "git", "/w/bin/x"};
 static const char *const programs[] = {"/usr/bin/rm",  "/usr/bin/ls", "/w/ls",		 "/w/bin/x",
@@ -52,6 +55,7 @@ struct rule {
 	bool kinds; /* memfd */
 	const char *block;
 	unsigned port, port_to; /* 0: none */
+	const char *to;		/* of a redirect */
 };
 struct words {
 	enum decision fallback;
@@ -297,6 +301,101 @@ static int slow_decide(const struct words *w, const struct op *op)
 	return -1;
 }
 
+/* Whether the rules redirect the path itself: the first redirect that decides an operation. */
+static const struct rule *slow_redirect(const struct words *w, const char *path)
+{
+	struct op op = {.class = OP_FILE, .file = {.path = path, .made = true}};
+	int best = -1;
+
+	for (op.file.op = 0; op.file.op < OP_FILES; op.file.op++) {
+		const int i = slow_decide(w, &op);
+
+		if (i >= 0 && w->rule[i].decision == DECISION_redirect && (best < 0 || i < best))
+			best = i;
+	}
+	return best >= 0 ? &w->rule[best] : NULL;
+}
+
+/* The fixed part of the first pattern that matches, cut off the path. */
+static const char *slow_rest(const struct rule *r, const char *path)
+{
+	unsigned i = 0;
+	size_t fixed;
+
+	while (!slow_path(r->pattern[i], path))
+		i++;
+	fixed = strcspn(r->pattern[i], "*");
+	while (r->pattern[i][fixed] != '\0' && r->pattern[i][fixed] != '/')
+		fixed--;
+	return strlen(path) < fixed ? "" : path + fixed;
+}
+
+/* Where the path leads; false: nowhere else. */
+static bool slow_target(const struct words *w, const char *path, char *out)
+{
+	char part[64];
+
+	snprintf(part, sizeof(part), "%s", path);
+	for (size_t n = strlen(part); n > 0; n = (size_t)(strrchr(part, '/') - part)) {
+		const struct rule *r;
+
+		part[n] = '\0';
+		r = slow_redirect(w, part);
+		if (r == NULL)
+			continue;
+		sprintf(out, "%s%s%s", r->to, slow_rest(r, part), path + n);
+		return true;
+	}
+	return false;
+}
+
+static int slow_rank(enum decision d)
+{
+	static const enum decision order[] = {DECISION_allow,	DECISION_redirect,
+					      DECISION_log,	DECISION_soft_delete,
+					      DECISION_approve, DECISION_deny};
+	int i = 0;
+
+	while (order[i] != d)
+		i++;
+	return i;
+}
+
+static enum decision decision_of(const struct words *w, int rule)
+{
+	return rule >= 0 ? w->rule[rule].decision : w->fallback;
+}
+
+/* With both names of a path that is redirected. */
+static int slow_decide_both(const struct words *w, const struct op *op, enum decision *decision)
+{
+	const int at = slow_decide(w, op);
+	char target[128], parent[128], of_parent[128];
+	struct op other = *op;
+	enum decision there;
+	int then;
+
+	*decision = decision_of(w, at);
+	if (w->class != OP_FILE || strcmp(op->file.path, "/") == 0 ||
+	    !slow_target(w, op->file.path, target))
+		return at;
+	snprintf(parent, sizeof(parent), "%.*s",
+		 (int)(last_part(op->file.path) - op->file.path - 1), op->file.path);
+	if (!slow_target(w, parent, of_parent))
+		strcpy(of_parent, parent);
+	sprintf(of_parent + strlen(of_parent), "/%s", last_part(op->file.path));
+	other.file.path = target;
+	other.file.made = op->file.made && strcmp(of_parent, target) == 0;
+	then = slow_decide(w, &other);
+	there = decision_of(w, then);
+	if (there == DECISION_redirect)
+		there = DECISION_deny;
+	if (slow_rank(there) <= slow_rank(*decision))
+		return at;
+	*decision = there;
+	return then;
+}
+
 /* --- random policies --- */
 
 static struct rule random_rule(enum op_class class)
@@ -314,6 +413,12 @@ static struct rule random_rule(enum op_class class)
 	if (class == OP_FILE && dice(2) == 0)
 		r.operations = 1 + dice((1U << OP_FILES) - 1);
 	r.existing = class == OP_FILE && r.decision == DECISION_deny && dice(2) == 0;
+	if (class == OP_FILE && dice(4) == 0) {
+		r = (struct rule){
+			.decision = DECISION_redirect, .n = 1 + dice(2), .to = PICK(targets)};
+		for (unsigned i = 0; i < r.n; i++)
+			r.pattern[i] = PICK(redirected);
+	}
 	if (class == OP_EXEC) {
 		r.nargs = dice(3);
 		for (unsigned i = 0; i < r.nargs; i++)
@@ -352,6 +457,8 @@ static void write_rule(const struct rule *r, enum op_class class, unsigned i, st
 	buf_addf(out, "  - name: r%u\n    decision: %s\n", i, decision_name(r->decision));
 	if (r->final)
 		buf_adds(out, "    final: true\n");
+	if (r->to != NULL)
+		buf_addf(out, "    redirect_to: %s\n", r->to);
 	write_list(out, key[class], r->pattern, r->n);
 	write_list(out, "args_pattern", r->arg, r->nargs);
 	write_list(out, "cidrs", &r->block, r->block != NULL);
@@ -421,14 +528,16 @@ static unsigned matched, unmatched;
 static void check_policy(const struct words *w)
 {
 	cleanup_buf struct buf text = {0};
+	const struct policy_options options = {.workspace = "/w"};
 	struct policy_kit k;
 
 	write_policy(w, &text);
-	policy_kit_open(&k, text.data, NULL);
+	policy_kit_open(&k, text.data, &options);
 	for (unsigned i = 0; i < OPERATIONS; i++) {
 		const char *argv[8];
 		const struct op op = random_op(w->class, argv);
-		const int want = slow_decide(w, &op);
+		enum decision decision;
+		const int want = slow_decide_both(w, &op, &decision);
 		const struct verdict v = policy_kit_decide(&k, &op);
 		char name[16] = "default";
 
@@ -441,7 +550,7 @@ static void check_policy(const struct words *w)
 			op_format_args(&op, &target);
 			fail_msg("%s\n%s: %s, not %s", text.data, target.data, v.rule, name);
 		}
-		assert_int_equal(v.decision, want >= 0 ? w->rule[want].decision : w->fallback);
+		assert_int_equal(v.decision, decision);
 		matched += want >= 0;
 		unmatched += want < 0;
 	}

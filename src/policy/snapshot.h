@@ -146,7 +146,9 @@ struct policy {
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
 	struct cache *cache;	 /* owned; may be NULL */
-	char *real;		 /* owned: the workspace's path on the host; or NULL */
+	uint32_t *redirect;	 /* owned: the redirects among the file rules, in their order */
+	uint32_t redirects;
+	char *real;    /* owned: the workspace's path on the host; or NULL */
 	char *renewed; /* owned: bytes instead of those of the previous version; or NULL */
 	char version[POLICY_VERSION_LEN];
 };
@@ -179,6 +181,12 @@ static inline const struct snapshot_rule *snapshot_rule(const struct policy *p, 
 static inline bool decision_permits(enum decision d)
 {
 	return d == DECISION_allow || d == DECISION_log;
+}
+
+/* Whether a file rule also matches by the path on the host: see policy_name_workspace. */
+static inline bool rule_has_host_name(const struct snapshot_rule *r)
+{
+	return !decision_permits(r->decision) && r->decision != DECISION_redirect;
 }
 
 /* Whether a network rule whose name matches counts for a lookup: see decide_net.c. */
@@ -228,6 +236,8 @@ const char *decide_net(struct rule_search s, const struct op *op, struct rule_fo
 /* The verdict of a rule that was found, or of the default. */
 void decide_conclude(const struct policy *p, enum op_class class, const struct rule_found *f,
 		     bool approver, struct verdict *v);
+/* policy_decide_file without a look at redirects; again is 0. */
+void decide_file_plain(const struct policy *p, const char *path, bool made, struct file_rules *out);
 #define DECIDE_NOT_PLAIN "not a plain absolute path"
 void decide_refuse(struct verdict *v, const char *why); /* what cannot be decided */
 

@@ -79,6 +79,16 @@ static COLD bool patterns_ok(const struct policy *p, const struct snapshot_span 
 	return true;
 }
 
+static COLD bool redirect_ok(const struct policy *p, const struct snapshot_rule *r)
+{
+	const char *to = snapshot_text(p, r->redirect_to);
+
+	for (uint32_t i = 0; i < r->subject.n; i++)
+		if (glob_fixed(snapshot_pattern(p, r->subject.at + i), NULL) == 0)
+			return false;
+	return r->bits == FILE_OPS && glob_plain_path(to) && to[1] != '\0' && strlen(to) < PATH_MAX;
+}
+
 static COLD bool rule_ok(const struct policy *p, unsigned class, const struct snapshot_rule *r)
 {
 	static check_fn *const subject[] = {[OP_FILE] = glob_check_path,
@@ -90,12 +100,13 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 	    r->decision >= DECISIONS || r->final > 1 || r->flags > 1 || r->args_whole > 1 ||
 	    (r->conditions & ~(unsigned)COND_ALL) != 0 ||
 	    (r->final && r->decision != DECISION_deny) || redirect != (r->redirect_to != 0) ||
-	    (redirect && class != OP_EXEC) ||
+	    (redirect && class == OP_NET) ||
 	    (r->decision == DECISION_soft_delete &&
 	     (class != OP_FILE || r->bits != 1U << OP_FILE_delete)) ||
 	    (class == OP_FILE && (r->flags || r->args_whole) && r->decision != DECISION_deny))
 		return false;
 	if (!patterns_ok(p, &r->subject, subject[class]) ||
+	    (redirect && class == OP_FILE && !redirect_ok(p, r)) ||
 	    !patterns_ok(p, &r->scripts, glob_check_path) ||
 	    !patterns_ok(p, &r->args, glob_check_text) || !patterns_ok(p, &r->regex, NULL) ||
 	    !patterns_ok(p, &r->groups, flags_check_group) ||
@@ -186,6 +197,15 @@ static COLD int add_regexes(struct policy *p, struct err *err)
 	return rc;
 }
 
+static COLD void note_redirects(struct policy *p)
+{
+	for (uint32_t i = 0; i < p->head->class[OP_FILE].rules.n; i++)
+		if (snapshot_rule(p, OP_FILE, i)->decision == DECISION_redirect) {
+			p->redirect = mem_grow(p->redirect, p->redirects, sizeof(*p->redirect));
+			p->redirect[p->redirects++] = i;
+		}
+}
+
 COLD const char *snapshot_check_head(const void *bytes, size_t len, size_t head_size,
 				     const struct snapshot_place *part)
 {
@@ -252,6 +272,7 @@ int policy_open(const void *bytes, size_t len, struct policy **out, struct err *
 		policy_close(p);
 		return rc;
 	}
+	note_redirects(p);
 	hash_hex(hex, p->head->digest);
 	snprintf(p->version, sizeof(p->version), "sha256:%s", hex);
 	*out = p;
@@ -264,6 +285,7 @@ void policy_close(struct policy *p)
 		return;
 	regexes_free(p->regexes);
 	cache_free(p->cache);
+	free(p->redirect);
 	free(p->renewed);
 	free(p->real);
 	free(p);

@@ -147,7 +147,8 @@ static void add_lists(const struct description *d)
 			const char *path = lists[i].paths->v[k];
 			struct stat st;
 
-			if (path_within(path, WORKSPACE) || lstat(path, &st) < 0)
+			if (path_within(path, WORKSPACE) || sandbox_serves(p, path) ||
+			    lstat(path, &st) < 0)
 				continue;
 			places_add(d->view, path,
 				   S_ISLNK(st.st_mode)	    ? PLACE_LINK
@@ -165,7 +166,7 @@ static void add_workspace(const struct description *d)
 	for (size_t i = 0; i + 1 < shown->n; i += 2) {
 		const char *path = shown->v[i], *canonical = shown->v[i + 1];
 
-		if (d->in->plan.fuse)
+		if (sandbox_serves(&d->in->plan, canonical))
 			file_view_add(d->view, &(struct file_place){.path = shown->v[i],
 								    .canonical = shown->v[i + 1],
 								    .rest = HOLDER_SERVER});
@@ -195,7 +196,7 @@ static void add_covers(const struct description *d)
 			const bool inside = path_within(path, WORKSPACE);
 			struct stat st;
 
-			if ((inside && p->fuse) || lstat(path, &st) < 0)
+			if (sandbox_serves(p, path) || lstat(path, &st) < 0)
 				continue;
 			if (!inside && lists[i].block)
 				add_cover(d->view, path, NULL);

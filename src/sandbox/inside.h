@@ -21,15 +21,16 @@
 struct inside {
 	struct sandbox_plan plan;
 	struct wall_report walls;
-	uint32_t namespaces;	   /* CLONE_NEW… that init was given; 0: none */
-	int tree_fd;		   /* owned; the workspace, detached */
-	int root_fd;		   /* owned; the new root's mount */
-	int etc_fd;		   /* owned; /etc of the new root */
-	struct sandbox_trees view; /* owned; of the file-system lists, placed last */
-	int state_fd;		   /* owned; listener of captures */
-	int listener_fd;	   /* owned; of execs, for the warden */
-	int ruleset_fd;		   /* owned; the Landlock rules so far; -1: none */
-	bool bounded;		   /* the bounding set is empty */
+	uint32_t namespaces;	     /* CLONE_NEW… that init was given; 0: none */
+	int tree_fd;		     /* owned; the workspace, detached */
+	int root_fd;		     /* owned; the new root's mount */
+	int etc_fd;		     /* owned; /etc of the new root */
+	struct sandbox_trees view;   /* owned; of the file-system lists, placed last */
+	struct sandbox_trees served; /* owned; of plan.served, from the mount of agentsh-fs */
+	int state_fd;		     /* owned; listener of captures */
+	int listener_fd;	     /* owned; of execs, for the warden */
+	int ruleset_fd;		     /* owned; the Landlock rules so far; -1: none */
+	bool bounded;		     /* the bounding set is empty */
 	struct command_walls walls_of_commands;
 	struct strv writable; /* without namespaces: real paths */
 	struct strv shown; /* the workspace's paths: as the session sees it, as rules name it; … */
@@ -60,6 +61,12 @@ int inside_names(struct inside *in, struct err *err);
 int inside_view(struct inside *in, bool wide, struct err *err);
 /* After the pivot: places the trees that came with the assignment. */
 int inside_view_late(struct inside *in, struct err *err);
+/* Places a tree at an absolute path, also where another one is, and makes the mount point. */
+int inside_put(const struct inside *in, int tree, const char *path, struct err *err);
+/* With the mount of agentsh-fs, detached: opens what it serves. */
+int inside_open_served(struct inside *in, int mount, struct err *err);
+/* Places what it serves besides the workspace. */
+int inside_served(struct inside *in, struct err *err);
 /* After that: covers blocked paths, and makes parts of the workspace read-only. */
 int inside_covers(struct inside *in, struct err *err);
 /* Shows the workspace where the plan wants it, with those covers; fills in->shown. */

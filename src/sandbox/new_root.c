@@ -58,6 +58,7 @@ void inside_done(struct inside *in)
 	strv_done(&in->shown);
 	file_view_done(&in->files);
 	sandbox_trees_done(&in->view);
+	sandbox_trees_done(&in->served);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
 	mem_cleanup_fd(&in->etc_fd);
@@ -147,6 +148,9 @@ int inside_root(struct inside *in, struct err *err)
 		r = make_dir(in->root_fd, own_dirs[i], 0755, err);
 	if (r == 0)
 		r = inside_etc(in, err);
+	/* What agentsh-fs will serve is not bound. */
+	if (r == 0 && !in->plan.privileged)
+		r = sandbox_serve(&in->plan, NULL, NULL, err);
 	if (r == 0)
 		r = inside_view(in, true, err);
 	if (r == 0)
@@ -349,6 +353,8 @@ int inside_session(struct inside *in, struct err *err)
 	wall_set(&in->walls, WALL_mount_namespace, WALL_UP,
 		 "own root: read-only system, a list of /etc, own /tmp, %s home, workspace at %s%s",
 		 in->plan.home != NULL ? "this workspace's" : "own", inside_workspace_path(in),
-		 in->shown.n > 2 ? " and its real path" : "");
+		 in->shown.n > 2 && strcmp(in->shown.v[3], "/" INSIDE_WORKSPACE) == 0
+			 ? " and its real path"
+			 : "");
 	return 0;
 }

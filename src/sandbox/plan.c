@@ -54,6 +54,8 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, trash, 0),
 	ROW(FIELD_U32, holds, 0),
 	ROW(FIELD_STRV, recorded_paths, PATHS_MAX),
+	ROW(FIELD_STRV, late, 2 * PATHS_MAX),
+	ROW(FIELD_STRV, served, 2 * PATHS_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
@@ -72,7 +74,8 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 
 	p.session_id = p.hostname = p.workspace = p.own_dir = p.real_path = p.backing = p.home =
 		NULL;
-	p.withheld = p.shut_inside = p.blocked_inside = p.toolchains = (struct strv){0};
+	p.withheld = p.shut_inside = p.blocked_inside = p.toolchains = p.late = p.served =
+		(struct strv){0};
 	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = p.trees = p.trash = 0;
 	fields_pack(&sandbox_plan_fields, &p, out);
 }

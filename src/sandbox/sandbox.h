@@ -60,8 +60,13 @@ struct sandbox_plan {
 	struct strv toolchains;
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
-	uint32_t fuse;	     /* agentsh-fs serves the workspace, and decides about what is in it */
-	uint32_t trash;	     /* the assignment brings a directory for it behind the trees */
+	/* Of each of them: its path, and as for `backing` its place on its disk; "": not known. */
+	struct strv late;
+	uint32_t fuse; /* agentsh-fs serves directories, and decides about what is in them */
+	/* These directories, by their canonical paths, each with its place as above; set by
+	 * sandbox_serve. None is in another one. */
+	struct strv served;
+	uint32_t trash; /* the assignment brings a directory for it behind the trees */
 	uint32_t holds; /* changes of its directories wait for an approver; set by the warden */
 	/* Absolute paths of the session's view; /workspace: wherever the workspace is shown. What
 	 * is done below them is recorded by the kernel's program (bpf/file_layout.h). Empty: only
@@ -142,6 +147,16 @@ int sandbox_view_of_user(struct sandbox_plan *plan, const struct sandbox_workspa
 			 struct sandbox_trees *out, struct err *err);
 void sandbox_trees_done(struct sandbox_trees *t);
 
+/* Main process, with a plan that has `fuse`: chooses what agentsh-fs serves, which are the
+ * workspace and the directories of monitored_paths. The trees of all but the workspace are taken
+ * out of view and added to out; so are the trees of what lies in them. Both NULL: only the plan is
+ * filled. A monitored path in the workspace is a part of it, one in another monitored path a part
+ * of that. */
+int sandbox_serve(struct sandbox_plan *plan, struct sandbox_trees *view, struct sandbox_trees *out,
+		  struct err *err);
+/* Whether a canonical path is in one of these directories. */
+bool sandbox_serves(const struct sandbox_plan *plan, const char *path);
+
 /* Homes that outlive their sessions. The key is who may find what a session leaves there. */
 #define HOME_NAME 33
 struct home_key {
@@ -204,6 +219,7 @@ struct sandbox_prepared {
 };
 int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
 			 struct err *err);
+/* With plan->fuse the last tree of view is the mount of agentsh-fs. */
 int sandbox_bind_init(const struct sandbox_prepared *p, int plan_fd, int tree_fd,
 		      const struct sandbox_trees *view, struct err *err);
 /* Whether the session has a user namespace: always with a server of a normal user; with one of root

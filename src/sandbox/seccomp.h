@@ -20,7 +20,8 @@ struct seccomp_program {
 };
 /* SECCOMP_EXECS: the listener decides about execve and execveat; else they are allowed.
  * SECCOMP_SHARED: the rows for a session that shares the machine's namespaces as well.
- * SECCOMP_HOLDS, with SECCOMP_EXECS: calls that change a directory wait there for an approver. */
+ * SECCOMP_HOLDS, with SECCOMP_EXECS: calls that change a directory or attributes wait
+ * there for an approver. */
 enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2, SECCOMP_HOLDS = 4 };
 void seccomp_build(unsigned what, struct seccomp_program *out);
 

@@ -288,19 +288,26 @@ static void sbx_2_the_set_group_id_bit_is_asked_about(void **state)
 #endif
 }
 
-/* FIL-3: calls that change a directory are sent only where an approver is asked, and no call that
- * is refused else. */
+/* FIL-3: calls that change a directory or attributes are sent only where an approver is asked, and
+ * no call that is refused else. */
 static void fil_3_changes_of_directories_are_held_where_that_is_wanted(void **state)
 {
-	static const uint32_t sent[] = {__NR_unlinkat,	__NR_renameat2, __NR_mkdirat, __NR_linkat,
+	static const uint32_t sent[] = {__NR_unlinkat,	__NR_renameat2,
+					__NR_mkdirat,	__NR_linkat,
 					__NR_symlinkat,
 #ifdef __NR_renameat
 					__NR_renameat,
 #endif
 #ifdef __NR_open
-					__NR_unlink,	__NR_rmdir,	__NR_rename,  __NR_mkdir,
-					__NR_link,	__NR_symlink,	__NR_creat,   __NR_mknod,
+					__NR_unlink,	__NR_rmdir,
+					__NR_rename,	__NR_mkdir,
+					__NR_link,	__NR_symlink,
+					__NR_creat,	__NR_mknod,
+					__NR_chmod,	__NR_chown,
+					__NR_lchown,
 #endif
+					__NR_fchmodat,	452,
+					__NR_fchownat,	__NR_truncate,
 					__NR_mknodat};
 
 	for (int holds = 0; holds < 2; holds++) {

@@ -128,21 +128,24 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(fchmodat), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
 	{CALL(fchmodat), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
 	{CALL(fchmodat), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
+	{CALL(fchmodat), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the file", {ALWAYS}},
 	{CALL(fchmodat2), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
 	{CALL(fchmodat2), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
 	{CALL(fchmodat2), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
+	{CALL(fchmodat2), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the file", {ALWAYS}},
 	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
 	{CALL(mknodat), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 #ifdef __NR_open
 	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
 	{CALL(chmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
 	{CALL(chmod), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
+	{CALL(chmod), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the file", {ALWAYS}},
 	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
 	{CALL(creat), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
 	{CALL(mknod), SECCOMP_HOLD, "else, where an approver is asked", "waits for the approver before the kernel locks the directory", {ALWAYS}},
 #endif
-	/* changes of directories */
+	/* changes of directories and of attributes */
 	{CALL(unlinkat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
 	{CALL(renameat2), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
 	{CALL(mkdirat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
@@ -158,7 +161,11 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(mkdir), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
 	{CALL(link), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
 	{CALL(symlink), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the directory"},
+	{CALL(chown), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the file"},
+	{CALL(lchown), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the file"},
 #endif
+	{CALL(fchownat), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the file"},
+	{CALL(truncate), SECCOMP_HOLD, "where an approver is asked", "waits for the approver before the kernel locks the file"},
 
 	{CALL(openat2), SECCOMP_ENOSYS, "", "the mode of a file that it makes lies in memory, where a filter cannot read it"},
 	{CALL(clone3), SECCOMP_ENOSYS, "", "its flags lie in memory, where a filter cannot read them"},

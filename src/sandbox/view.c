@@ -35,6 +35,7 @@ struct view_entry {
 	const char *path; /* borrowed from the plan */
 	uint64_t attr;
 	bool toolchain;
+	bool link_only; /* not shown unless another entry shows its target */
 };
 struct view {
 	struct view_entry *entry; /* owned */
@@ -222,7 +223,8 @@ static int show(const struct view *v, size_t i, int root, struct err *err)
 	    (fd == -1 || strcmp(real, e->path) != 0 || !repository_is_proven(v->plan, fd)))
 		return 0;
 	if (r == 0)
-		r = open_entry(v, i, fd, real, is_late(v, i) ? NULL : &tree, &link, err);
+		r = open_entry(v, i, fd, real, e->link_only || is_late(v, i) ? NULL : &tree, &link,
+			       err);
 	if (r == 0 && link) {
 		/* Relative, so that it means the same before and after the pivot. */
 		for (const char *s = strchr(e->path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
@@ -240,14 +242,24 @@ static bool is_wide(const char *path)
 	return strcmp(path, "/var") == 0;
 }
 
+/* Programs begin with names such as /bin/sh and /lib64/ld.so. Where these are links into /usr, a
+ * list has to name /usr alone. */
+static void add_links(struct view *v)
+{
+	v->entry = mem_resize(v->entry, v->n + ARRAY_LEN(system_dirs), sizeof(*v->entry));
+	for (size_t i = 0; i < ARRAY_LEN(system_dirs); i++)
+		v->entry[v->n++] = (struct view_entry){.path = system_dirs[i], .link_only = true};
+}
+
 int inside_view(struct inside *in, bool wide, struct err *err)
 {
 	struct view v;
 	int r = 0;
 
 	list(&v, &in->plan);
+	add_links(&v);
 	for (size_t i = 0; r == 0 && i < v.n; i++)
-		if (is_wide(v.entry[i].path) == wide)
+		if (is_wide(v.entry[i].path) == wide && !sandbox_serves(&in->plan, v.entry[i].path))
 			r = show(&v, i, in->root_fd, err);
 	free(v.entry);
 	return r;
@@ -280,9 +292,9 @@ static void clone_toolchain(const struct toolchains *t, const char *path, int us
 		*tree = take_fd(made);
 }
 
-/* A tree that the launcher clones. */
+/* A tree that the launcher clones. *origin: see mnt_origin; owned by the caller. */
 static int clone_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
-		      int *tree, struct err *err)
+		      int *tree, char **origin, struct err *err)
 {
 	const struct view_entry *e = &v->entry[i];
 	cleanup_fd int fd = -1;
@@ -298,6 +310,8 @@ static int clone_late(const struct view *v, size_t i, const struct sandbox_works
 	}
 	if (r == 0)
 		r = open_entry(v, i, fd, real, tree, &link, err);
+	if (r == 0 && *tree != -1)
+		*origin = mnt_origin(fd, real);
 	if (r == 0 && *tree != -1 && v->plan->idmap && e->attr == WRITABLE)
 		r = idmap_tree(*tree, ask->userns, real, ask->fs, err);
 	return r;
@@ -310,6 +324,7 @@ int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *
 	int r = 0;
 
 	strv_done(&plan->toolchains);
+	strv_done(&plan->late);
 	/* Not those that a list shows already, nor those that overlap with a place of another
 	 * kind. */
 	for (size_t i = 0; i < tools->shown.n; i++)
@@ -322,24 +337,38 @@ int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *
 	strv_copy(&out->env, &tools->env);
 	for (size_t i = 0; r == 0 && i < v.n; i++) {
 		int *tree = &out->fd[out->n];
+		cleanup_free char *origin = NULL;
 
 		if (!is_late(&v, i))
 			continue;
 		out->n++;
 		*tree = -1;
-		if (v.entry[i].toolchain) {
+		if (v.entry[i].toolchain)
 			clone_toolchain(tools, v.entry[i].path,
 					plan->idmap && ask->uid == plan->owner_uid ? ask->userns
 										   : -1,
 					tree);
-			continue;
-		}
-		r = clone_late(&v, i, ask, tree, err);
+		else
+			r = clone_late(&v, i, ask, tree, &origin, err);
+		strv_add(&plan->late, v.entry[i].path);
+		strv_add(&plan->late, origin != NULL ? origin : "");
 	}
 	free(v.entry);
 	if (r < 0)
 		sandbox_trees_done(out);
 	plan->trees = (uint32_t)out->n;
+	return r;
+}
+
+int inside_put(const struct inside *in, int tree, const char *path, struct err *err)
+{
+	cleanup_fd int own = -1; /* /var/tmp of the session, which stays on top */
+	int r = is_wide(path) ? mnt_clone(in->root_fd, "var/tmp", &own, err) : 0;
+
+	if (r == 0)
+		r = put(in->root_fd, tree, path, err);
+	if (r == 0 && own != -1)
+		r = mnt_place(own, in->root_fd, "var/tmp", err);
 	return r;
 }
 
@@ -351,18 +380,9 @@ int inside_view_late(struct inside *in, struct err *err)
 	int r = 0;
 
 	list(&v, &in->plan);
-	for (size_t i = 0; r == 0 && i < v.n; i++) {
-		cleanup_fd int own = -1; /* /var/tmp of the session, which stays on top */
-
-		if (!is_late(&v, i) || n >= t->n || t->fd[n++] == -1)
-			continue;
-		if (is_wide(v.entry[i].path))
-			r = mnt_clone(in->root_fd, "var/tmp", &own, err);
-		if (r == 0)
-			r = put(in->root_fd, t->fd[n - 1], v.entry[i].path, err);
-		if (r == 0 && own != -1)
-			r = mnt_place(own, in->root_fd, "var/tmp", err);
-	}
+	for (size_t i = 0; r == 0 && i < v.n; i++)
+		if (is_late(&v, i) && n < t->n && t->fd[n++] != -1)
+			r = inside_put(in, t->fd[n - 1], v.entry[i].path, err);
 	free(v.entry);
 	return r;
 }
@@ -421,6 +441,17 @@ static int cover(const struct sandbox_plan *p, const char *path, bool block, str
 	return r < 0 ? r : mnt_cover(tree, at, path, err);
 }
 
+/* The server compares names: where a link leads to the path, a mount is better than nothing. */
+static bool is_held_by_server(const struct sandbox_plan *p, const char *path)
+{
+	cleanup_free char *real = NULL;
+
+	if (!sandbox_serves(p, path) || path_within(path, WORKSPACE))
+		return sandbox_serves(p, path);
+	real = realpath(path, NULL);
+	return real == NULL || strcmp(real, path) == 0;
+}
+
 int inside_covers(struct inside *in, struct err *err)
 {
 	const struct {
@@ -439,7 +470,7 @@ int inside_covers(struct inside *in, struct err *err)
 
 			/* The kernel drops a mount below a FUSE mount when the server answers with
 			 * another node. So the server itself refuses what is covered elsewhere. */
-			if (in->plan.fuse && path_within(path, WORKSPACE))
+			if (is_held_by_server(&in->plan, path))
 				continue;
 			/* Mounts outside of the workspace are read-only already. */
 			if (lists[i].paths == &in->plan.read_only_paths &&

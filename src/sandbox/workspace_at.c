@@ -78,20 +78,21 @@ static bool in_list(const struct sandbox_plan *p, const char *path)
  * directories above a file add up. A file server refuses them by itself. */
 static bool regains(const struct sandbox_plan *p, const char *path)
 {
-	return !p->fuse && inside_withheld(p, WORKSPACE) != 0 &&
+	return !sandbox_serves(p, WORKSPACE) && inside_withheld(p, WORKSPACE) != 0 &&
 	       (in_list(p, path) || place_of(path, sandbox_places + 1) != NULL ||
 		place_of(path, inside_readable) != NULL);
 }
 
-int inside_choose_paths(struct inside *in, struct err *err)
+static int choose_paths(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
 	const char *real = p->real_path;
 	const bool only_real = p->workspace_at == SANDBOX_AT_REAL;
 	const bool taken = real != NULL && is_taken(real);
 
-	if (real == NULL || p->workspace_at == SANDBOX_AT_WORKSPACE ||
-	    strcmp(real, WORKSPACE) == 0) {
+	/* In a tree that is served the workspace is seen anyway. */
+	if (real == NULL || strcmp(real, WORKSPACE) == 0 ||
+	    (p->workspace_at == SANDBOX_AT_WORKSPACE && !sandbox_serves(p, real))) {
 		record(in, WORKSPACE, WORKSPACE);
 		return 0;
 	}
@@ -109,6 +110,27 @@ int inside_choose_paths(struct inside *in, struct err *err)
 	if (!taken && !regains(p, real))
 		record(in, real, WORKSPACE);
 	return 0;
+}
+
+int inside_choose_paths(struct inside *in, struct err *err)
+{
+	const struct strv *served = &in->plan.served;
+	const int r = choose_paths(in, err);
+
+	for (size_t i = 0; r == 0 && i + 1 < served->n; i += 2)
+		if (!path_within(served->v[i], WORKSPACE))
+			record(in, served->v[i], served->v[i]);
+	return r;
+}
+
+/* The workspace is shown at its real path. */
+static bool shows_real(const struct inside *in)
+{
+	for (size_t i = 0; i + 1 < in->shown.n; i += 2)
+		if (strcmp(in->shown.v[i], in->plan.real_path) == 0 &&
+		    strcmp(in->shown.v[i + 1], WORKSPACE) == 0)
+			return true;
+	return false;
 }
 
 /* ---- mount points ---- */
@@ -187,6 +209,20 @@ static void add_way(struct other_ways *w, const struct mnt_line *line, const cha
 	free(canonical);
 }
 
+/* A tree that is served shows its directory as a mount does. */
+static void add_served_way(struct other_ways *w, char *const served[2], const char *backing)
+{
+	const char *origin = strchr(served[1], ' ');
+	cleanup_fd int fd = open(served[0], O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (origin != NULL && fd != -1)
+		add_way(w,
+			&(struct mnt_line){.id = mnt_id(fd),
+					   .root = (char *)(uintptr_t)origin + 1,
+					   .point = served[0]},
+			backing);
+}
+
 /* Before the workspace is mounted. */
 static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struct err *err)
 {
@@ -208,6 +244,10 @@ static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struc
 		if (strlen(line.dev) == (size_t)(backing - p->backing) &&
 		    strncmp(line.dev, p->backing, strlen(line.dev)) == 0)
 			add_way(out, &line, backing + 1);
+	for (size_t i = 2; i + 1 < p->served.n; i += 2)
+		if (strncmp(p->served.v[i + 1], p->backing, (size_t)(backing + 1 - p->backing)) ==
+		    0)
+			add_served_way(out, p->served.v + i, backing + 1);
 	return 0;
 }
 
@@ -219,9 +259,13 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 	struct stat st;
 	int r;
 
-	for (size_t i = 0; i < in->shown.n; i += 2)
-		if (path_within(w->path, in->shown.v[i]))
+	for (size_t i = 0; i < in->shown.n; i += 2) {
+		cleanup_free char *canonical =
+			path_swap(w->path, in->shown.v[i], in->shown.v[i + 1]);
+
+		if (canonical != NULL && strcmp(canonical, w->canonical) == 0)
 			return 0;
+	}
 	if (stat(w->path, &st) < 0 || st.st_dev != w->dev || st.st_ino != w->ino)
 		return 0;
 	r = open_point(in, w->path, &at, err);
@@ -269,9 +313,10 @@ int inside_workspace(struct inside *in, struct err *err)
 	int r = inside_choose_paths(in, err);
 
 	if (r == 0)
+		r = inside_served(in, err);
+	if (r == 0)
 		r = find_ways(&in->plan, &ways, err);
-	if (r == 0 && real != NULL && strcmp(in->shown.v[in->shown.n - 2], real) == 0 &&
-	    strcmp(real, WORKSPACE) != 0)
+	if (r == 0 && real != NULL && strcmp(real, WORKSPACE) != 0 && shows_real(in))
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);

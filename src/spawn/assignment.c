@@ -279,16 +279,16 @@ static int ahead_answer(const struct process_link *l, int wait_ms, bool mounts, 
 	return answer.code != E_OK ? -(int)answer.code : -E_INTERNAL;
 }
 
-/* How a process that was started ahead is waited for. */
+/* How a process that was started ahead is waited for, and what it serves besides the workspace. */
 struct ahead_wait {
 	int ms;	     /* -1: without end */
 	bool mounts; /* its answer has a mount */
+	const struct sandbox_trees *served;
 };
 
-/* Gives its part of the assignment to the process that was started ahead. If its answer has a
- * mount, that takes the place of the workspace's tree. */
+/* Gives its part of the assignment to the process that was started ahead. *mount: of its answer. */
 static int assign_ahead(struct process_args *args, struct process_link *l, struct ahead_wait wait,
-			int all[MESSAGE_FDS], int fd[ASSIGNMENT_FDS], struct err *err)
+			const int *all, const int *fd, int *mount, struct err *err)
 {
 	const struct assignment_part part = {args->init_pid};
 	const int *ring = ring_of(fd, (enum process)(l->row - process_table));
@@ -299,17 +299,14 @@ static int assign_ahead(struct process_args *args, struct process_link *l, struc
 				    [PART_PLAN] = all[MESSAGE_PLAN],
 				    [PART_TEXT] = all[MESSAGE_TEXT],
 				    [PART_TRASH] = all[MESSAGE_TRASH]};
-	int mount, r;
+	int r;
 
 	/* if it has ended, its answer does not come */
 	fdio_send(l->fd, &part, sizeof(part), sent, sent[PART_TRASH] == -1 ? PART_TRASH : PART_FDS);
-	r = ahead_answer(l, wait.ms, wait.mounts, &mount, err);
+	trees_send(l->fd, wait.served);
+	r = ahead_answer(l, wait.ms, wait.mounts, mount, err);
 	if (r < 0)
 		return r;
-	if (wait.mounts) {
-		close(fd[ASSIGNMENT_TREE]);
-		fd[ASSIGNMENT_TREE] = mount;
-	}
 	l->ring_fd = ring[2];
 	close(ring[0]);
 	close(ring[1]);
@@ -378,10 +375,15 @@ static int spread(const struct sandbox_plan *plan, const int *others, size_t n,
 	return 0;
 }
 
-/* The plan for init and the process ahead says so. */
-static int set_holds(struct sandbox_plan *plan, int *plan_fd, struct err *err)
+/* Adds what the launcher does not know to the plan for init and the process ahead. */
+static int complete(struct sandbox_plan *plan, bool holds, struct sandbox_trees *view,
+		    struct sandbox_trees *served, int *plan_fd, struct err *err)
 {
-	plan->holds = 1;
+	int r = sandbox_serve(plan, view, served, err);
+
+	if (r < 0)
+		return r;
+	plan->holds = holds;
 	close(*plan_fd);
 	return plan_seal(plan, plan_fd, err);
 }
@@ -391,16 +393,14 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		  struct assignment *o, int fd[ASSIGNMENT_FDS])
 {
 	const struct sandbox_prepared init = {a->init_pid, a->prepared_fd};
-	struct sandbox_trees view = {0};
+	struct sandbox_trees view = {0}, served = {0};
+	int all[MESSAGE_FDS], mount = -1, r;
 	struct sandbox_plan plan = {0};
 	struct err err = {0};
-	int all[MESSAGE_FDS], r;
 	const size_t n = receive(a->wait_fd, all);
 
 	memcpy(fd, all, ASSIGNMENT_OTHERS * sizeof(*fd));
 	r = plan_load(all[MESSAGE_PLAN], &plan, &err);
-	if (r == 0 && plan.fuse != 0 && holds != NULL && holds(fd[ASSIGNMENT_POLICY]))
-		r = set_holds(&plan, &all[MESSAGE_PLAN], &err);
 	if (r == 0)
 		r = load_text(all[MESSAGE_TEXT], o, &err);
 	if (r == 0)
@@ -408,6 +408,9 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 	if (r == 0)
 		r = trees_receive(a->wait_fd, plan.trees + (plan.trash != 0), &view, &err);
 	all[MESSAGE_TRASH] = r == 0 && plan.trash ? view.fd[--view.n] : -1;
+	if (r == 0 && plan.fuse != 0)
+		r = complete(&plan, holds != NULL && holds(fd[ASSIGNMENT_POLICY]), &view, &served,
+			     &all[MESSAGE_PLAN], &err);
 	/* The next launcher recognizes the main process by the pid that called listen(). */
 	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
 		       listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0))
@@ -423,9 +426,10 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		/* It enters init's user namespace, which must have its maps. If init has ended, its
 		 * link has the reason, and the process is not needed: it ends with its link. */
 		if (plan.privileged || prepared || await_prepared(a)) {
-			r = assign_ahead(
-				a, l, (struct ahead_wait){prepared ? AHEAD_MS : -1, plan.fuse != 0},
-				all, fd, &err);
+			const struct ahead_wait wait = {prepared ? AHEAD_MS : -1, plan.fuse != 0,
+							&served};
+
+			r = assign_ahead(a, l, wait, all, fd, &mount, &err);
 			continue;
 		}
 		r = tell(fd[ASSIGNMENT_REPORT], (enum process)(l->row - process_table), l->pid,
@@ -433,6 +437,9 @@ static void apply(struct process_args *a, bool prepared, assignment_holds_fn *ho
 		close(l->fd);
 		*l = a->other[--a->nothers];
 	}
+	if (plan.fuse != 0)
+		sandbox_trees_add(&view, mount);
+	sandbox_trees_done(&served);
 	if (r == 0)
 		r = sandbox_bind_init(&init, all[MESSAGE_PLAN], fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);

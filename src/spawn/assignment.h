@@ -55,8 +55,9 @@ struct assignment_report {
 	struct err err; /* code != 0: the end, without a process */
 };
 /* What a process of PROCESS_AHEAD gets as its assignment, by its link: this, and the descriptors
- * below. It answers with a struct err and, if its code is E_OK, with the mount that
- * takes the place of the workspace. */
+ * below, and then as many trees as plan.served has besides the workspace. It answers
+ * with a struct err and, if its code is E_OK, with the mount whose names "0", "1" and so on are the
+ * trees. */
 struct assignment_part {
 	pid_t init;
 };

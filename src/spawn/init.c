@@ -156,12 +156,17 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	r = plan_load(fd[0], &in->plan, err);
 	close(fd[0]);
 	if (r == 0)
-		r = trees_receive(assignment, in->plan.trees, &in->view, err);
+		r = trees_receive(assignment, in->plan.trees + in->plan.fuse, &in->view, err);
 	close(assignment);
 	if (in->tree_fd == -1)
 		in->tree_fd = fd[1];
 	else
 		close(fd[1]);
+	if (r == 0 && in->plan.fuse) {
+		cleanup_fd int mount = in->view.fd[--in->view.n];
+
+		r = inside_open_served(in, mount, err);
+	}
 	if (r == 0 && (in->plan.session_id == NULL || in->plan.hostname == NULL))
 		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a name");
 	return r;

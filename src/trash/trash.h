@@ -25,10 +25,11 @@ struct trash_entry {
 	char *path;	 /* canonical; owned, like the rest */
 	char *real_path; /* on the host; its end is that of the canonical path */
 	char *command_id;
+	char *tree; /* canonical path of the tree that it was in; NULL: "/workspace" */
 };
 void trash_entry_done(struct trash_entry *e);
-/* The path of its object below the workspace; part of e->path. NULL: the paths are not those of an
- * entry. */
+/* The path of its object below its tree, mostly the workspace; part of e->path. NULL: the paths are
+ * not those of an entry. */
 const char *trash_entry_below(const struct trash_entry *e);
 
 /* ---- reading ---- */
@@ -48,12 +49,15 @@ const struct trash_entry *trash_find(const struct trash_list *l, uint64_t id); /
 
 /* Makes the parents of a path; asked before each. */
 struct trash_target {
-	int root; /* the workspace; borrowed */
-	/* Whether this path below the workspace may be made: 0 or -code. May be NULL. */
+	int root; /* the tree of the entry; borrowed */
+	/* The same of an entry, where there are several trees; -1: there is no such tree. NULL: it
+	 * is root. */
+	int (*choose)(void *arg, const struct trash_entry *e);
+	/* Whether this path below the tree may be made: 0 or -code. May be NULL. */
 	int (*may_make)(void *arg, const char *path, struct err *err);
 	void *arg;
 };
-/* Puts the object back to its path below the workspace, and makes the directories above it. No
+/* Puts the object back to its path below its tree, and makes the directories above it. No
  * symbolic link is followed, and nothing is replaced: E_CONFLICT. The entry then has ended. */
 int trash_put_back(int dir, const struct trash_entry *e, const struct trash_target *to,
 		   struct err *err);
@@ -74,6 +78,7 @@ struct trash_victim {
 	const char *name; /* in it */
 	bool open;	  /* a program may still write to it */
 	const char *path, *real_path, *command_id;
+	const char *tree; /* as in struct trash_entry */
 };
 /* Takes the name out of the tree, and keeps the object: any thread. 0, an errno below 0 (then it is
  * still there), or one of these. *id: of the entry. */

@@ -350,7 +350,8 @@ static int take_once(struct trash *t, const struct trash_victim *v, uint64_t *id
 				 .mtime_us = in_us(st.st_mtim),
 				 .path = (char *)v->path,
 				 .real_path = (char *)v->real_path,
-				 .command_id = (char *)v->command_id};
+				 .command_id = (char *)v->command_id,
+				 .tree = (char *)v->tree};
 	to = (struct object){t->files, name};
 	r = st.st_nlink == 1 && !v->open && !t->copies ? rename_in(t, &from, &to, &e)
 						       : copy_in(t, &from, &to, &e, &st);
@@ -503,6 +504,7 @@ int trash_restore(struct trash *t, uint64_t id, const struct trash_target *to, c
 		  struct err *err)
 {
 	cleanup_trash_list struct trash_list list = {0};
+	struct trash_target chosen = *to;
 	const struct trash_entry *e = NULL;
 	const struct trash_room *room;
 	off_t at = 0;
@@ -521,7 +523,13 @@ int trash_restore(struct trash *t, uint64_t id, const struct trash_target *to, c
 	e = trash_find(&list, id);
 	if (e == NULL)
 		return err_set(err, E_NOT_FOUND, NULL, "no such entry in the trash");
-	r = trash_put_back(t->dir, e, to, err);
+	if (to->choose != NULL) {
+		chosen.root = to->choose(to->arg, e);
+		if (chosen.root == -1)
+			return err_set(err, E_NOT_FOUND, e->path,
+				       "the session does not serve %s any more", e->path);
+	}
+	r = trash_put_back(t->dir, e, &chosen, err);
 	if (r < 0)
 		return r;
 	drop(t, id);

@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "model/workspace_names.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,9 @@ static const struct field rows[] = {
 	ROW(FIELD_STR, path, PATH_MAX),
 	ROW(FIELD_STR, real_path, PATH_MAX),
 	ROW(FIELD_STR, command_id, ID_MAX),
+	ROW(FIELD_STR, tree, PATH_MAX),
 };
-#define RECORD_MAX (2 * PATH_MAX + 1024)
+#define RECORD_MAX (3 * PATH_MAX + 1024)
 static const struct fields entry_fields = {"trash entry", sizeof(struct trash_entry), rows,
 					   ARRAY_LEN(rows)};
 
@@ -65,13 +67,14 @@ static bool is_plain(const char *path)
 
 const char *trash_entry_below(const struct trash_entry *e)
 {
-	const size_t root = strlen(WORKSPACE_CANONICAL);
-	const char *below = e->path != NULL ? e->path + root : NULL;
+	const char *tree = e->tree != NULL ? e->tree : WORKSPACE_CANONICAL, *below;
 	size_t real, len;
 
-	if (below == NULL || e->real_path == NULL ||
-	    strncmp(e->path, WORKSPACE_CANONICAL "/", root + 1) != 0 || !is_plain(e->path) ||
-	    !is_plain(e->real_path))
+	if (e->path == NULL || e->real_path == NULL || !path_within(e->path, tree) ||
+	    !is_plain(e->path) || !is_plain(e->real_path))
+		return NULL;
+	below = e->path + strlen(tree);
+	if (*below == '\0')
 		return NULL;
 	real = strlen(e->real_path);
 	len = strlen(below);

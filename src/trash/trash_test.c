@@ -273,10 +273,11 @@ static void fil_3_each_new_directory_is_asked_about(void **state)
 	assert_int_equal(delete (&g, "d/e/f", false, &id), 0);
 	assert_int_equal(unlinkat(g.tree, "w/d/e", AT_REMOVEDIR), 0);
 	root = workspace(&g);
-	assert_int_equal(trash_restore(g.t, id,
-				       &(struct trash_target){root, refuse_directories, asked},
-				       NULL, NULL),
-			 -E_POLICY_DENIED);
+	assert_int_equal(
+		trash_restore(g.t, id,
+			      &(struct trash_target){root, NULL, refuse_directories, asked}, NULL,
+			      NULL),
+		-E_POLICY_DENIED);
 	close(root);
 	assert_string_equal(asked, "d/e/f d/e ");
 	assert_int_equal(faccessat(g.tree, "w/d/e", F_OK, 0), -1);

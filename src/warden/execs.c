@@ -70,7 +70,7 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 {
 	static const int socket_call[] = {SYS_socket};
 	struct listener_handler handlers[4];
-	size_t n = 2;
+	size_t n = 1;
 	int r;
 
 	x->setup = *s;
@@ -84,15 +84,15 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 		return r;
 	}
 	handlers[0] = exec_control_handler(x->control);
-	handlers[1] = attributes_handler(&x->attributes);
-	if (s->state_socket != NULL)
-		handlers[n++] = (struct listener_handler){
-			.calls = socket_call, .ncalls = 1, .on = on_socket, .arg = x};
 	if (s->holds) {
 		x->held = held_calls_new(&(struct held_setup){
 			s->exec.gate, s->exec.actors, s->exec.root, s->exec.names, s->exec.walker});
 		handlers[n++] = held_calls_handler(x->held);
 	}
+	handlers[n++] = attributes_handler(&x->attributes);
+	if (s->state_socket != NULL)
+		handlers[n++] = (struct listener_handler){
+			.calls = socket_call, .ncalls = 1, .on = on_socket, .arg = x};
 	r = listener_start(handlers, n, s->listener, &x->listener, err);
 	if (r == 0)
 		set_wall(x, walls);

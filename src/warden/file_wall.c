@@ -23,7 +23,7 @@ static int refuse(const struct policy *p, const struct file_view *view, uint32_t
 	return err_set(
 		err, E_ENFORCEMENT, wall_name(WALL_file_rules),
 		"nothing holds rule '%s' of policy '%s' in %s; with monitoring.mode fuse single "
-		"files are decided in the workspace alone; " REMEDY,
+		"files are decided in the workspace and filesystem.monitored_paths alone; " REMEDY,
 		policy_rule_name(p, rule), policy_name(p), text.data);
 }
 

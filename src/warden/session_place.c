@@ -83,10 +83,16 @@ void place_close(struct session_place *p)
 
 bool place_may_hang(const struct session_place *p, int root_fd)
 {
-	cleanup_fd int fd = fdio_openat2(root_fd, p->names.shown.v[0], O_PATH, RESOLVE_IN_ROOT);
-	struct statfs fs;
+	bool may = false;
 
-	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
+	for (size_t i = 0; !may && i < p->names.shown.n; i += 2) {
+		cleanup_fd int fd =
+			fdio_openat2(root_fd, p->names.shown.v[i], O_PATH, RESOLVE_IN_ROOT);
+		struct statfs fs;
+
+		may = fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
+	}
+	return may;
 }
 
 /* At the end of PATH: whatever else is found there comes first, and is found as fast as before. */

@@ -33,7 +33,8 @@ struct session_place {
 int place_open(struct session_place *p, struct init_ready *ready, struct link_msg *m,
 	       struct err *err);
 void place_close(struct session_place *p);
-/* The workspace is served by a process (FUSE) that may stop answering. */
+/* The workspace or a part of what is shown is served by a process (FUSE) that may stop answering.
+ */
 bool place_may_hang(const struct session_place *p, int root_fd);
 /* Sets the session's home, TMPDIR unless it is set, and adds als and so on to PATH. */
 void place_settle(const struct session_place *p, struct shell_memory *m);

@@ -240,9 +240,9 @@ void warden_greet(struct warden *w)
 
 		if (strcmp(first, there) != 0 && !warden_may_enter(w, there))
 			mem_replace(&there, take(first));
-		file_wall_records(
-			&(struct file_records){w->place.names.served, w->records, w->sees_refusals},
-			&w->walls);
+		file_wall_records(&(struct file_records){w->place.names.served.n > 0, w->records,
+							 w->sees_refusals},
+				  &w->walls);
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));
@@ -363,7 +363,9 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 	r = wall_unpack(&walls, &ready->walls, err);
 	if (r == 0)
 		r = file_view_unpack(&ready->files, &files, err);
-	w->place.names.served = file_view_served(&files);
+	for (size_t i = 0; i < files.n; i++)
+		if (files.place[i].rest == HOLDER_SERVER)
+			strv_add_new(&w->place.names.served, files.place[i].canonical);
 	if (r == 0)
 		r = file_wall_set(gate_policy(w->commands.gate), &files, ready->may_lack != 0,
 				  &walls, err);
@@ -374,6 +376,7 @@ static int open_execs(struct warden *w, const struct init_ready *ready, struct l
 						 .walker = w->commands.walker};
 		place_execs(&w->place, &execs);
 		execs.holds = w->approver != NULL && w->commands.walker != NULL &&
+			      w->place.names.served.n > 0 &&
 			      held_calls_needed(gate_policy(w->commands.gate));
 		if (w->args->exec_map_fd >= 0)
 			execs.exec.wants =

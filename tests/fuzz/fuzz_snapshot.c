@@ -12,6 +12,7 @@ static const char text[] =
 	"version: 1\nname: t\ndescription: d\nfile_rules:\n"
 	"  - {name: a, paths: ['/w/**', '**/*.c', '/w/x'], decision: allow, message: '{path}'}\n"
 	"  - {name: b, paths: ['**/.env'], decision: deny, final: true}\n"
+	"  - {name: m, paths: ['/workspace/a/**'], decision: redirect, redirect_to: /workspace/b}\n"
 	"network_rules:\n"
 	"  - {name: c, domains: ['*.a.example', b.example], ports: [80-90], decision: allow}\n"
 	"  - {name: d, cidrs: [10.0.0.0/8, 'fd00::/8'], protocols: [tcp], decision: deny}\n"
@@ -28,6 +29,7 @@ static void use(const struct policy *p)
 	const struct op ops[] = {
 		{.class = OP_FILE, .file = {OP_FILE_read, "/w/x/.env"}},
 		{.class = OP_FILE, .file = {OP_FILE_read, "/w/x.c"}},
+		{.class = OP_FILE, .file = {OP_FILE_read, "/workspace/a/x"}},
 		{.class = OP_EXEC, .exec = {.path = "/bin/rm", .argv = argv, .argc = 3}},
 		{.class = OP_EXEC,
 		 .exec = {.path = "/bin/x", .script = "/w/s", .argv = argv, .argc = 3}},

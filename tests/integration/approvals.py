@@ -28,6 +28,7 @@ class Approver:
 
     def __init__(self, server, wardens, **wanted):
         self.session = server.session(policy="asking", **wanted)
+        self.wardens = wardens
         self.socket = wardens.get(timeout=harness.DEADLINE)
         self.socket.settimeout(harness.DEADLINE)
         self.asked = {}  # number: what

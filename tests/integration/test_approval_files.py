@@ -22,7 +22,7 @@ file_rules:
 """
 
 
-pytestmark = on("root", "user")
+pytestmark = on("root", "user", "io_uring")
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_fil_3_what_cannot_wait_is_denied(asked):
     """The kernel has locked the file by then."""
     asked.write("mode")
     s = asked.session
-    a = s.script("chmod 644 mode")
+    a = s.exec("python3", "-c", "import os; os.fchmod(os.open('mode', os.O_RDONLY), 0o644)")
     assert a["result"]["exit_code"] == 1
     event = the_event(s, a["command_id"], "mode", "file_chmod")
     assert event["policy"]["reason"] == "an approver was not asked about this before the call"
@@ -126,6 +126,68 @@ def comm(pid):
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return None
+
+
+def test_fil_3_a_signal_with_a_handler_ends_the_wait(asked):
+    """The kernel asks agentsh-fs to interrupt the request; the caller goes on."""
+    s = asked.session
+    command = s.exec("python3", "-c", INTERRUPTED, detach=True, status=202)["command_id"]
+    question = asked.question("file_read /workspace/secret")
+    asked.write("go")
+    asked.cancelled(question)
+    assert end_of(s, command) == "signalled\n"
+    assert the_event(s, command, "secret")["decision"] == "deny"
+    asked.answer(question, b"y")
+    assert s.out("echo after") == "after\n"
+
+
+INTERRUPTED = """
+import os, signal, threading
+def handler(*_):
+    raise InterruptedError
+def interrupt():
+    while not os.path.exists("go"):
+        pass
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+signal.signal(signal.SIGUSR1, handler)
+threading.Thread(target=interrupt).start()
+try:
+    os.open("secret", os.O_RDONLY)
+except InterruptedError:
+    print("signalled")
+"""
+
+MAPPED = """
+import mmap, os
+fd = os.open("secret", os.O_RDWR)
+m = mmap.mmap(fd, 0)
+for again in (f"/proc/self/fd/{fd}", f"/dev/fd/{fd}", "secret", "/proc/self/cwd/secret"):
+    try:
+        os.close(os.open(again, os.O_RDWR))
+        print("opened", flush=True)
+    except PermissionError:
+        print("refused", flush=True)
+os.close(fd)
+m[:4] = b"more"
+m.flush()
+"""
+
+
+def test_fil_3_a_mapping_outlives_its_approval_and_gives_no_other(asked):
+    """It stays as long as the kernel keeps it. Each further open is asked about, whatever way leads to it."""
+    s = asked.session
+    for answer, text in ((b"n", "refused\n"), (b"y", "opened\n")):
+        asked.write("secret")
+        command = s.exec("python3", "-c", MAPPED, detach=True, status=202)["command_id"]
+        asked.answer(asked.question("file_read+write /workspace/secret"), b"y")
+        for _ in range(4):
+            asked.answer(asked.question("file_read+write /workspace/secret"), answer)
+        assert end_of(s, command) == 4 * text
+        assert (asked.dir / "secret").read_text() == "more\n"
+        if answer == b"n":
+            written = the_event(s, command, "secret", "file_write")["operation"]
+            assert written.get("mapped") or written["bytes"]
+    asked.quiet()
 
 
 def cats(session):

@@ -86,7 +86,7 @@ def test_cfg_1_a_normal_users_server_cannot_require_bpf(new_server):
     server = new_server(uid=harness.USER_UID, start=False, config=REQUIRED)
     server.start(wait=False)
     assert server.process.wait(harness.DEADLINE) == 125
-    assert "sandbox.bpf is 'required', and cannot be had: only root's server may load BPF" in server.log_text()
+    assert "sandbox.bpf is 'required', and BPF cannot be had: only root's server may load BPF" in server.log_text()
     server = new_server(uid=harness.USER_UID, config={"sandbox": {"bpf": "auto"}})
     assert server.log_text().count("the kernel's BPF programs cannot all be had") == 1
     assert verified(server.session()) == {"stop"}
@@ -137,7 +137,7 @@ def test_cfg_1_a_helper_that_fails_is_named(new_server, tmp_path, monkeypatch, c
     server = new_server(start=False, config=REQUIRED)
     server.start(wait=False)
     assert server.process.wait(harness.DEADLINE) == 125
-    assert "sandbox.bpf is 'required', and cannot be had: " in server.log_text()
+    assert "sandbox.bpf is 'required', and BPF cannot be had: " in server.log_text()
     assert why in server.log_text().split("cannot be had: ")[1]
 
 

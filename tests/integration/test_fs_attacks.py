@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +41,7 @@ NEVER = {
     "map_files": ("EPERM",),
     "whiteout": ("EINVAL",),
     "handle": ("EPERM",),
+    "mprotect": ("EACCES",),
 }
 
 
@@ -78,8 +80,12 @@ class Stage:
 
     def attack(self, table, *begins):
         """By act: what became of it with each beginning."""
-        run = f"REAL={self.workspace} python3 file_attacks.py {table} {' '.join(begins)}"
-        return json.loads(self.session.out(run, max_output_bytes=1 << 20))
+        return self.run(f"{table} {' '.join(begins)}")
+
+    def run(self, arguments, session=None):
+        """What the program prints."""
+        command = f"REAL={self.workspace} python3 file_attacks.py {arguments}"
+        return json.loads((session or self.session).out(command, max_output_bytes=1 << 20))
 
     def denied(self):
         return {e["path"] for e in self.session.history(decision="deny", limit=1000) if "path" in e}
@@ -160,11 +166,95 @@ def test_fil_4_names_that_change_while_they_are_used(stage):
     make("raced")
     make("unraced")
     stage.give()
-    raced, unraced = json.loads(stage.session.out("python3 file_attacks.py race unraced raced"))[::-1]
+    raced, unraced = stage.run("race unraced raced")[::-1]
     assert any(text.startswith("text secret") for text in unraced)
     assert raced and not any(text.startswith("text secret") for text in raced)
     assert (stage.workspace / "raced/secret/f").read_text() == "text secret"
     assert (stage.workspace / "raced/open/f").read_text().endswith("+")  # what is not denied was written
+
+
+def test_fil_3_odd_names_are_decided_like_others(stage):
+    places = {"free/": "done", "kept/": "EACCES", "free/hidden": "ENOENT"}
+    for begin in places:
+        for name in file_attacks.ODD:
+            Path(f"{stage.workspace}/{begin}{name}").write_text("text")
+    stage.give()
+    for error, results in zip(places.values(), stage.run(f"odd {' '.join(places)}"), strict=True):
+        assert results == 2 * len(file_attacks.ODD) * [error] + 2 * ["ENAMETOOLONG"]
+    kept = [path for path in stage.denied() if path.startswith("/workspace/kept/")]
+    assert len(kept) == len(file_attacks.ODD), kept
+
+
+def test_fil_3_files_of_two_devices_with_one_number(stage):
+    places = [stage.workspace / name for name in ("free", "unread")]
+    for place in places:
+        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    try:
+        for place in places:
+            (place / "f").write_text(place.name)
+        stage.give()
+        assert len({(place / "f").stat().st_ino for place in places}) == 1
+        for first, second in (("free", "unread"), ("unread", "free")):
+            s = stage.server.session(workspace=str(stage.workspace))
+            text = f"stat -c %i {first}/f {second}/f | sort -u | wc -l; cat {first}/f; cat {second}/f; ln free/f unread/g"
+            result = s.script(text)["result"]
+            assert (result["stdout"], result["exit_code"]) == ("2\nfree", 1)
+            assert "Permission denied" in result["stderr"] and "cross-device" in result["stderr"].lower()
+            s.destroy()
+    finally:
+        for place in places:
+            subprocess.run(["umount", "-l", place], check=True)
+
+
+LINKED = """
+import errno, mmap, os
+def attempt(act):
+    try:
+        return act()
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def write(name, text):
+    fd = os.open(name, os.O_WRONLY)
+    os.write(fd, text)
+    os.close(fd)
+def linked(name):
+    os.link(name, "free/more")
+    os.unlink("free/more")
+def mapping(name):
+    with open(name, "rb") as f:
+        return mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+a, b = (attempt(lambda: mapping(f"{place}/one")) for place in ("free", "kept"))
+for place in ("kept", "none", "hidden", "unread"):
+    print(place, attempt(lambda: write(f"{place}/one", b"BAD")), attempt(lambda: linked(f"{place}/one")),
+          attempt(lambda: os.rename(f"{place}/one", "free/one")))
+write("free/one", b"new")
+print(a[:6], b[:6], open("kept/one", "rb").read(3), attempt(lambda: open("unread/one").read()))
+with open("free/one", "ab") as f:
+    f.write(b"+")
+print(open("kept/one", "rb").read(), os.stat("kept/one").st_size, os.stat("free/one").st_nlink)
+"""
+
+
+@pytest.mark.parametrize("first", ["free", "unread"])
+def test_fil_4_links_from_before_the_session_are_names_of_their_own(stage, first):
+    """What a name may not do is not done by it, and what is done by another one is seen, whichever is looked up first."""
+    (stage.workspace / "free/one").write_text("text")
+    for place in ("kept", "none", "hidden", "unread"):
+        os.link(stage.workspace / "free/one", stage.workspace / place / "one")
+    stage.give()
+    (stage.workspace / "linked.py").write_text(LINKED)
+    stage.session.script(f"cat {first}/one; ls -l free kept unread")
+    # without passthrough the two could not show the same
+    passes = not stage.server.uid and os.environ.get("AGENTSH_TEST_BPF") != "off"
+    mapped = "b'newt'" if passes else "ENODEV"
+    assert stage.session.out("python3 linked.py").splitlines() == [
+        "kept EACCES EACCES EACCES",
+        "none EACCES EACCES EACCES",
+        "hidden ENOENT ENOENT ENOENT",
+        "unread None EACCES EACCES",
+        f"{mapped} {mapped} b'new' EACCES",
+        "b'newt+' 5 5",
+    ]
 
 
 def test_fil_4_a_descriptor_of_another_session_opens_nothing(stage):

@@ -276,7 +276,8 @@ def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
     (at.dir / "sets/package-registries.yaml").write_text(
         f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
     )
-    r = at("validate", "--set", "monitoring.mode=native", "--strict")
+    native = ("--set", "monitoring.mode=native", "--set", "sandbox.allow_unenforced=file_rules")
+    r = at("validate", *native, "--strict")
     assert r.returncode == 0
     # nothing is wrong with them; what is not enforced yet is said
     assert re.findall(r"^agentsh: policy '(\w+)': (\w+) rules are not enforced here: (\S+),", r.stderr, re.M) == [
@@ -415,7 +416,7 @@ def test_pol_5_an_error_is_printed_once_with_the_choices(at):
     place = f"{at.dir}/bad.yaml"
     assert (r.returncode, r.stdout) == (125, "")
     assert r.stderr.splitlines() == [
-        f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log, soft_delete",
+        f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log, redirect, soft_delete",
         f"{place}:4:23: error: '.env': a path pattern begins with '/' or '**/' (did you mean '**/.env'?)",
         f"{place}:5:23: error: no set 'none'; choices: git-control, secrets, shown",
         f"{place}:6:34: error: 'max_memory_mb' must be a number of MB, without the unit",
@@ -612,12 +613,14 @@ def test_cfg_1_policies_dir(tmp_path):
 
 def test_pol_5_the_examples_of_the_manual_are_valid(at):
     blocks = re.findall(r"```yaml\n(.*?)```", (harness.TOP / "docs/policy.md").read_text(), re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (at.dir / "example.yaml").write_text(blocks[0])
     r = at("validate", "--strict", "example")
     assert r.returncode == 0 and not re.search("error:|warning:|notice:", r.stderr)
     assert decide(at, "example", "exec", "rm", "-fr", "build")["rule"] == "removal"
-    (at.dir / "sets/mirrors.yaml").write_text(blocks[1])
+    (at.dir / "config.yaml").write_text(blocks[1])
+    assert decide(at, "config", "file", "read", "config/a.json")["redirect_to"] == "/workspace/.agent/config/a.json"
+    (at.dir / "sets/mirrors.yaml").write_text(blocks[2])
     (at.dir / "uses.yaml").write_text(
         "version: 1\nname: uses\nnetwork_rules:\n  - {name: m, domains: ['@mirrors'], decision: allow}\n"
     )

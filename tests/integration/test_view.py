@@ -226,16 +226,16 @@ def listed(request, new_server, tmp_path_factory):
         (data / d).chmod(0o777)
     (data / "a/b/file").write_text("text\n")
 
-    def make(section="filesystem", **lists):
+    def make(section="filesystem", more=None, **lists):
         filled = {key: [p.format(data=data) for p in paths] for key, paths in lists.items()}
-        return new_server(uid=request.param, config={section: filled}), data
+        return new_server(uid=request.param, config={section: filled, **(more or {})}), data
 
     yield make
     shutil.rmtree(data)
 
 
 def test_cfg_1_filesystem_monitored_paths(listed):
-    s, data = listed(monitored_paths=["/workspace", "{data}/a"])
+    s, data = listed(monitored_paths=["/workspace", "{data}/a"], more=harness.OBSERVE)
     assert s.session().out(f"cat {data}/a/b/file; echo new > {data}/a/new; ls {data}").split() == ["text", "a"]
     assert (data / "a/new").read_text() == "new\n"
 
@@ -276,6 +276,33 @@ def test_fil_6_other_names_of_the_lists(listed):
     assert s.session().out(f"cat {data}/a/b/file").strip() == "text"
 
 
+# The examples that the specification prints for selective monitoring.
+PRINTED = {
+    "filesystem": {
+        "monitored_paths": ["/workspace"],
+        "passthrough_paths": ["/usr", "/lib", "/etc/ssl"],
+        "blocked_paths": ["/etc/passwd", "/etc/shadow", "/root"],
+    },
+    "monitoring": {
+        "full_monitor": ["/workspace"],
+        "read_only_passthrough": ["/usr", "/lib", "/opt"],
+        "passthrough": ["/dev", "/proc", "/sys"],
+    },
+}
+
+
+@pytest.mark.parametrize("section", PRINTED)
+@pytest.mark.parametrize("uid", [0, harness.USER_UID], ids=["root", "user"])
+def test_fil_6_commands_run_with_the_printed_lists(new_server, section, uid):
+    """Programs begin with names in / that are links into /usr; no list has to name them."""
+    session = new_server(uid, config={section: PRINTED[section]}).session()
+    assert session.exec("/bin/sh", "-c", "exec ls /dev/null")["result"]["stdout"] == "/dev/null\n"
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if os.path.islink(f"/{name}"):
+            assert session.out(f"realpath /{name}").strip() == os.path.realpath(f"/{name}")
+    assert session.script("echo x > /usr/x || echo x > /dev/x")["result"]["exit_code"] != 0
+
+
 def test_fil_6_a_link_to_the_machine_stops_the_session(listed):
     s, data = listed(read_only_passthrough_paths=["/usr", "/bin", "/lib", "/lib64", "{data}/way"])
     s.session()  # nothing is there yet
@@ -294,7 +321,7 @@ def test_fil_6_the_servers_own_directory_is_in_no_list(new_server):
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc", "/sys/fs/cgroup", "/dev/shm", "/", "/usr/../proc", "/run/agentsh", "/srv/"]
+    "path", ["/proc/sys", "/sys/fs/cgroup", "/dev/shm", "/", "/usr/../proc", "/run/agentsh", "/srv/"]
 )
 def test_fil_6_the_machine_is_refused_at_start(new_server, path):
     s = new_server(start=False)

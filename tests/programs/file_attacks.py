@@ -2,7 +2,9 @@
 """Runs in a session: tries every act of a table on the path BEGIN + ACT for each beginning, and prints what became of it.
 
 file_attacks.py change|read|names|run BEGIN…; REAL is the workspace's other path.
-file_attacks.py race DIRECTORY…: what was seen in each while names change."""
+file_attacks.py race DIRECTORY…: what was seen in each while names change.
+file_attacks.py odd BEGIN…: what became of writing to each odd name, by both paths.
+file_attacks.py deep DIRECTORY: how deep it can be entered, and what reading a file there gives."""
 
 import contextlib
 import ctypes
@@ -17,6 +19,7 @@ import subprocess
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
 HERE = -100  # AT_FDCWD
 EMPTY = 0x1000  # AT_EMPTY_PATH
 FOLLOW = 0x400  # AT_SYMLINK_FOLLOW
@@ -79,6 +82,14 @@ def shared_mapping(path):
         mapping = mmap.mmap(f.fileno(), 0)
         mapping[0] = 65
         mapping.flush()
+
+
+def mprotect(path):
+    """A mapping by a descriptor that may only read gets no right to write."""
+    with open(path, "rb") as f:
+        at = libc.mmap(None, ctypes.c_size_t(4096), mmap.PROT_READ, mmap.MAP_SHARED, f.fileno(), ctypes.c_long(0))
+    check(libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(4096), mmap.PROT_READ | mmap.PROT_WRITE))
+    ctypes.memset(at, 65, 1)
 
 
 def copy_into(path):
@@ -160,6 +171,7 @@ CHANGE = {
     "setxattr_proc": by_fd(lambda fd: os.setxattr(f"/proc/self/fd/{fd}", "user.x", b"1"), os.O_PATH),
     "acl": lambda p: os.setxattr(p, "system.posix_acl_access", ACL),
     "shared_mapping": shared_mapping,
+    "mprotect": mprotect,
     "copy_into": copy_into,
     "clone_into": clone_into,
     "punch": punch,
@@ -346,9 +358,11 @@ def race(directory):
             swap(directory)
             os._exit(0)
     seen, held = set(), os.open("secret", os.O_PATH)
+    paths = ["swap/f", "open/f", "open2/f", "open/g", "moved/f", f"/proc/self/fd/{held}/f"]
+    paths += [f"{top}/{directory}/{name}" for top in ("/workspace", REAL) for name in ("swap/f", "open/f", "open/g")]
     while children:
         children = [c for c in children if os.waitpid(c, os.WNOHANG)[0] == 0]
-        for path in ("swap/f", "open/f", "open2/f", "open/g", "moved/f", f"/proc/self/fd/{held}/f"):
+        for path in paths:
             for flags in (os.O_RDONLY, os.O_RDWR):
                 fd = quietly(os.open, path, flags)
                 if fd is not None:
@@ -357,6 +371,42 @@ def race(directory):
                         os.pwrite(fd, b"+", 10)
                     os.close(fd)
     return sorted(seen)
+
+
+# Bytes that are special to a shell, a pattern, JSON or a terminal, and the longest name.
+ODD = (
+    b"new\nline",
+    b"\xff\xfe",
+    b"\xc3",
+    b"n" * 240,
+    b"dots...",
+    b"...",
+    b" ",
+    b"*",
+    b"[a]",
+    b"tab\t\\",
+    b"-rf",
+    b"\x1b[0m",
+)
+ODD = [os.fsdecode(name) for name in ODD]
+
+
+def odd(begin):
+    """Also of a name of 256 bytes."""
+    long = "x" * (256 - len(begin.rpartition("/")[2]))
+    return [attempt(write, at + begin + name) for name in [*ODD, long] for at in ("", REAL + "/")]
+
+
+def deep(directory):
+    os.chdir(directory)
+    levels = 0
+    try:
+        while not os.path.exists("bottom"):
+            os.chdir("d")
+            levels += 1
+    except OSError as e:
+        return [levels, errno.errorcode[e.errno]]
+    return [levels, attempt(read, "bottom")]
 
 
 TABLES = {"change": CHANGE, "read": READ, "names": NAMES, "run": RUN}
@@ -402,6 +452,9 @@ if __name__ == "__main__":
         sys.exit()
     if sys.argv[1] == "race":
         print(json.dumps([race(directory) for directory in sys.argv[2:]]))
+        sys.exit()
+    if sys.argv[1] in ("odd", "deep"):
+        print(json.dumps([{"odd": odd, "deep": deep}[sys.argv[1]](begin) for begin in sys.argv[2:]]))
         sys.exit()
     table = TABLES[sys.argv[1]]
     print(json.dumps({name: [attempt(act, begin + name) for begin in sys.argv[2:]] for name, act in table.items()}))

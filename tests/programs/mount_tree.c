@@ -156,27 +156,37 @@ static void make_admin_effective(bool on)
 	syscall(SYS_capset, &head, data);
 }
 
+static void *run_transport(void *arg)
+{
+	make_admin_effective(false);
+	*(int *)arg = fs_transport_run(transport);
+	return NULL;
+}
+
 static int serve(struct fs *fs, int mount, const char *place)
 {
-	pthread_t signals;
+	pthread_t signals, transport_thread;
+	int r = 0, tree;
 	sigset_t set;
-	int r;
 
-	if (syscall(SYS_move_mount, mount, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-		perror(place);
-		return 1;
-	}
-	close(mount);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&transport_thread, NULL, run_transport, &r);
+	/* the tree is a name of the mount, whose root only agentsh itself sees */
+	tree = open_tree(mount, "0", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 ||
+	    syscall(SYS_move_mount, tree, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+		perror(place);
+		exit(1);
+	}
+	close(mount);
+	close(tree);
 	pthread_create(&signals, NULL, take_signals, fs);
 	printf("ready\n");
 	fflush(stdout);
-	make_admin_effective(false);
-	r = fs_transport_run(transport);
-	make_admin_effective(true);
+	pthread_join(transport_thread, NULL);
 	pthread_cancel(signals);
 	pthread_join(signals, NULL);
 	umount2(place, MNT_DETACH);
@@ -216,15 +226,18 @@ int main(int argc, char **argv)
 						{"trash", required_argument, NULL, 'T'},
 						{"trash-bytes", required_argument, NULL, 'B'},
 						{0}};
-	struct fs_setup s = {.entry_ms = 1000, .attr_ms = 1000, .kept_ms = FS_KEPT_MS};
 	struct fs_transport_setup ts = {.handle = handle_and_count, .on_interrupt = fs_interrupt};
 	struct rlimit files;
 	struct err err = {0};
 	struct fs *fs = NULL;
-	struct fs_watch_setup watch = {.shown = "/workspace",
-				       .actor = find_actor,
-				       .late = record_late,
-				       .has_room = has_room};
+	struct fs_tree tree = {.shown = "/workspace"};
+	struct fs_setup s = {.tree = &tree,
+			     .trees = 1,
+			     .entry_ms = 1000,
+			     .attr_ms = 1000,
+			     .kept_ms = FS_KEPT_MS};
+	struct fs_watch_setup watch = {
+		.actor = find_actor, .late = record_late, .has_room = has_room};
 	const char *policy = NULL, *log = "/dev/null";
 	uint64_t trash_bytes = UINT64_C(1) << 30;
 	int option, mount, trash = -1, r = 0;
@@ -273,7 +286,7 @@ int main(int argc, char **argv)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	s.root = open(argv[optind], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	tree.root = open(argv[optind], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ts.uid = geteuid();
 	ts.gid = getegid();
 	ts.wanted.also |= s.passthrough ? FUSE_PASSTHROUGH : 0;
@@ -281,7 +294,7 @@ int main(int argc, char **argv)
 	if (policy != NULL) {
 		r = open_gate(policy, log, &err);
 		watch.gate = gate;
-		watch.real = argv[optind];
+		tree.real = argv[optind];
 		s.watch = &watch;
 	}
 	if (r == 0 && trash != -1)
@@ -307,6 +320,6 @@ int main(int argc, char **argv)
 	gate_close(gate);
 	strv_done(&watch.blocked);
 	strv_done(&watch.read_only);
-	close(s.root);
+	close(tree.root);
 	return r;
 }
