@@ -24,6 +24,7 @@
 #define FMODE_CREATED (1 << 20)
 #define FMODE_WRITE 2
 #define MAP_SHARED 1 /* also a bit of MAP_SHARED_VALIDATE */
+#define MAP_ANONYMOUS 0x20
 #define NAME_MAX 255
 #define COMPONENTS_MAX (FILE_PATH_MAX / 2)
 #define ANCESTORS_MAX 512
@@ -289,7 +290,7 @@ static void count_bytes(struct task_struct *task, void *session, __u32 dev,
 	struct file *file;
 	bool writes;
 
-	if (f->result <= 0)
+	if (f->result <= 0 || (f->row->kind == CALL_MAP && (f->arg[4] & MAP_ANONYMOUS) != 0))
 		return;
 	if (f->row->kind == CALL_MAP) {
 		file = file_of(task, f->arg[5]);

@@ -110,7 +110,8 @@ static int move_bytes(const void *arg)
 		return 6;
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd[8], 0);
 	if (p == MAP_FAILED || *(volatile char *)p != 0 ||
-	    mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd[9], 0) == MAP_FAILED)
+	    mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd[9], 0) == MAP_FAILED ||
+	    mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, fd[1], 0) == MAP_FAILED)
 		return 7;
 	/* a copy of the descriptor is the same open file */
 	if (read(dup(fd[1]), block, 1) != 1)

@@ -15,7 +15,7 @@
 
 void run_spawn_over(struct run *r, bool orphans)
 {
-	/* The other processes are told before they cannot find it any more. */
+	/* First: the other processes then have the command before the table loses it. */
 	r->cs->over(r->cs->owner, r->ask.command_id);
 	actor_table_over(r->cs->actors, r->spawn, orphans);
 	exec_over(r->cs->control, r->spawn);

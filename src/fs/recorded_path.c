@@ -118,7 +118,7 @@ static char *below_tree(const struct file_view *view, const char *path)
 	return below != NULL ? mem_strdup(below + strspn(below, "/")) : NULL;
 }
 
-/* A path on its way through the links: `at` begins from `done`, on which there is none. */
+/* A path on its way through the links: `at` begins from `done`, which has no link. */
 struct route {
 	const struct file_view *view;
 	int tree;

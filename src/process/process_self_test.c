@@ -203,7 +203,7 @@ static void fil_5_a_process_folds_and_settles(void **state)
 		struct process_limit limit;
 		struct process_settled settled;
 		struct process_ready ready;
-	struct msg_empty empty;
+		struct msg_empty empty;
 		struct heard heard = {0};
 		struct fixture f;
 		struct link_msg m;
