@@ -2,7 +2,9 @@
 /* The exec answer and the command record of the interface, field for field. */
 #include "base/denial.h"
 #include "base/line.h"
+#include "base/path.h"
 #include "base/proc.h"
+#include "model/workspace_names.h"
 #include "session/command_events.h"
 #include "session/session_state.h"
 
@@ -62,7 +64,7 @@ static const struct help_row {
 	{"E_POLICY_DENIED", true, ABOUT_SESSION, "show_policy", "agentsh policy show --effective",
 	 "See what is allowed"},
 	{"ENOENT", true, ABOUT_DIRECTORY, "list_directory", "ls", "See what files exist"},
-	{"ENOENT", true, ABOUT_KIND, "search", "find /workspace -name", "Find similar files"},
+	{"ENOENT", true, ABOUT_KIND, "search", "find", "Find similar files"},
 	{"EACCES", true, ABOUT_PATH, "show_file", "ls -ld", "See what it is and who may use it"},
 	{"EPERM", true, ABOUT_PATH, "show_file", "ls -ld", "See what it is and who may use it"},
 	{"ENOSPC", true, ABOUT_PATH, "show_space", "df -h", "See how much space is left"},
@@ -92,6 +94,17 @@ static char *kind_of(const char *path)
 	return dot != NULL && dot > name ? mem_printf("*%s", dot) : mem_strdup(name);
 }
 
+/* A command that works in the workspace by its real path may not see it at /workspace
+ * (sandbox.workspace_at). */
+static char *as_seen(const struct command *c, const char *path)
+{
+	const char *real = c->s->workspace;
+
+	return c->cwd != NULL && path_within(c->cwd, real) && path_within(path, WORKSPACE_CANONICAL)
+		       ? mem_printf("%s%s", real, path + strlen(WORKSPACE_CANONICAL))
+		       : mem_strdup(path);
+}
+
 static void format_help(const struct help_row *row, const struct command *c, struct jw *w)
 {
 	const char *path = c->out.error_path;
@@ -101,15 +114,21 @@ static void format_help(const struct help_row *row, const struct command *c, str
 	cleanup_free char *kind = row->about == ABOUT_KIND ? kind_of(path) : NULL;
 	const char *const words[] = {[ABOUT_PATH] = path,
 				     [ABOUT_DIRECTORY] = dir,
-				     [ABOUT_KIND] = kind,
+				     [ABOUT_KIND] = WORKSPACE_CANONICAL,
 				     [ABOUT_SESSION] = c->s->id,
 				     [ABOUT_NOTHING] = NULL};
 	cleanup_buf struct buf line = {0};
 
 	buf_adds(&line, row->command);
 	if (words[row->about] != NULL) {
+		cleanup_free char *word = as_seen(c, words[row->about]);
+
 		buf_addc(&line, ' ');
-		line_add_word(&line, words[row->about], WORD_MAX);
+		line_add_word(&line, word, WORD_MAX);
+	}
+	if (kind != NULL) {
+		buf_adds(&line, " -name ");
+		line_add_word(&line, kind, WORD_MAX);
 	}
 	jw_obj(w);
 	jw_kstr(w, "action", row->action);

@@ -51,6 +51,9 @@ static void exe_2_what_may_help_is_suggested(void **state)
 	expect_help(k, "/", missing, "sub/prog", LIST("/sub"));
 	expect_help(k, NULL, missing, "/prog", LIST("/"));
 	expect_help(k, NULL, missing, "/opt/prog", LIST("/opt"));
+	/* a command in the real directory may not see /workspace */
+	expect_help(k, "/srv/real/sub", missing, "/workspace/x/prog", LIST("/srv/real/x"));
+	expect_help(k, "/srv/really", missing, "/workspace/x/prog", LIST("/workspace/x"));
 	expect_help(k, NULL, shut, "/opt/prog", LOOK("/opt/prog"));
 	expect_help(k, NULL, shut, "prog", "[]");
 	expect_help(k, NULL, missing, NULL, "[]");

@@ -272,6 +272,17 @@ def test_pol_1_a_coding_agent_works_under_every_shipped_policy(new_server, polic
     assert done["events"]["blocked_operations"] == []
 
 
+@pytest.mark.parametrize("policy", ["default", "strict", "ci", "observe"])
+def test_pol_1_what_the_view_shows_may_be_read_and_run(at, policy):
+    """The set `shown` has all that filesystem.read_only_passthrough_paths has."""
+    rows = json.loads(agentsh("config", "keys", "--json").stdout)["keys"]
+    (row,) = [r for r in rows if r["key"] == "filesystem.read_only_passthrough_paths"]
+    assert "/opt" in row["default"]
+    for path in row["default"].split(","):
+        for operation in ("read", "execute", "list"):
+            assert decide(at, policy, "file", operation, f"{path}/x")["decision"] == "allow", (path, operation)
+
+
 def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
     (at.dir / "sets/package-registries.yaml").write_text(
         f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
