@@ -67,8 +67,9 @@ static void cfg_1_words_of_a_section(void **state)
 	assert_string_equal(words.v[3], "jsonl");
 	strv_done(&words);
 	config_row_words("monitoring", &words); /* has other names, too */
-	assert_int_equal(words.n, 4);
-	assert_string_equal(words.v[1], "full_monitor");
+	assert_int_equal(words.n, 5);
+	assert_string_equal(words.v[1], "hybrid");
+	assert_string_equal(words.v[2], "full_monitor");
 	strv_done(&words);
 }
 

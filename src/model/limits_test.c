@@ -200,8 +200,8 @@ static void net_8_what_nothing_enforces_is_refused(void **state)
 		 "resource_limits.net_bandwidth_mbps: nothing enforces this limit yet; leave it "
 		 "out"},
 		{LIMIT_max_file_ops, "file_rules",
-		 "limits.max_file_ops: operations on files are counted only where monitoring.mode "
-		 "is fuse; set it, or leave this limit out"},
+		 "limits.max_file_ops: operations on files are not counted where monitoring.mode "
+		 "is native; set it to fuse, or leave this limit out"},
 		{LIMIT_max_net_ops, "network_rules",
 		 "limits.max_net_ops: nothing enforces this limit yet; leave it out"},
 	};

@@ -103,7 +103,8 @@ static void exe_1_bad_entries_change_nothing(void **state)
 static void exe_1_a_detail_is_one_line_and_cut_between_characters(void **state)
 {
 	struct wall_report r;
-	char text[200];
+	char text[300];
+	const size_t most = sizeof(r.wall[0].detail) - 1;
 
 	wall_report_init(&r);
 	wall_set(&r, WALL_seccomp, WALL_UP,
@@ -112,16 +113,16 @@ static void exe_1_a_detail_is_one_line_and_cut_between_characters(void **state)
 	assert_string_equal(r.wall[WALL_seccomp].detail, "a b c d~");
 
 	memset(text, 'x', sizeof(text));
-	text[119] = '\0';
+	text[most] = '\0';
 	wall_set(&r, WALL_seccomp, WALL_UP, "%s", text);
 	assert_string_equal(r.wall[WALL_seccomp].detail, text);
 
-	strcpy(text + 118, "ä");
+	strcpy(text + most - 1, "ä");
 	wall_set(&r, WALL_seccomp, WALL_UP, "%s", text);
-	assert_int_equal(strlen(r.wall[WALL_seccomp].detail), 118);
-	strcpy(text + 117, "ä");
+	assert_int_equal(strlen(r.wall[WALL_seccomp].detail), most - 1);
+	strcpy(text + most - 2, "ä");
 	wall_set(&r, WALL_seccomp, WALL_UP, "%s", text);
-	assert_int_equal(strlen(r.wall[WALL_seccomp].detail), 119);
+	assert_int_equal(strlen(r.wall[WALL_seccomp].detail), most);
 }
 
 static void exe_1_enforcement_is_an_array_with_every_wall(void **state)

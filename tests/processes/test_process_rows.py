@@ -101,7 +101,7 @@ def asking(server):
 def test_sbx_6_a_process_is_started_for_each_session(server):
     s = server.session()
     pids = processes_of(server, s)
-    assert list(pids) == ["warden", "init", "test"]
+    assert list(pids) == ["warden", "fs", "init", "test"]
     status = harness.status_of(pids["test"])
     assert harness.program_of(pids["test"]) == PROGRAM
     assert int(status["PPid"]) == pids["warden"]
