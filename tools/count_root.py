@@ -31,7 +31,7 @@ DROPPED = "the stub has given up all power"
 CUTS = {
     **dict.fromkeys(["own_dir_path", "own_dir_make", "own_dir_drop", "own_dirs_sweep"], USER),
     **dict.fromkeys(["orphans_start", "orphans_look", "orphans_stop"], USER),
-    **dict.fromkeys(["choose_view", "add_own_places", "choose_places"], USER),
+    **dict.fromkeys(["choose_view", "add_own_places", "choose_places", "user_has_none"], USER),
     **dict.fromkeys(
         ["execute_waiting", "assignment_await", "home_trim_run", "toolchains_look", "worktree_look"], DROPPED
     ),

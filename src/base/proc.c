@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -42,36 +41,12 @@ static ssize_t read_proc(const char *path, char *out, size_t n)
 	return r;
 }
 
-/* The number behind a key at the start of a line of a /proc file; -1 without it. */
-static long read_number(const char *path, const char *key)
+long proc_number(const char *path, const char *key)
 {
 	char text[1024];
 	const char *line = read_proc(path, text, sizeof(text)) == -1 ? NULL : strstr(text, key);
 
 	return line != NULL ? strtol(line + strlen(key), NULL, 10) : -1;
-}
-
-/* One system call instead of four, since Linux 6.13 (linux/pidfd.h; the first 64 bytes). */
-struct pidfd_info_head {
-	uint64_t mask, cgroupid;
-	uint32_t pid, tgid, ppid, rest[9];
-};
-#define PIDFD_INFO _IOWR(0xff, 11, struct pidfd_info_head)
-_Static_assert(sizeof(struct pidfd_info_head) == 64, "see PIDFD_INFO_SIZE_VER0");
-
-pid_t proc_pidfd_pid(int pidfd)
-{
-	struct pidfd_info_head info = {0};
-	char path[PROC_PATH];
-	long pid;
-
-	if (ioctl(pidfd, PIDFD_INFO, &info) == 0)
-		return info.pid > 0 ? (pid_t)info.pid : -1;
-	if (errno == ESRCH)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-	pid = read_number(path, "\nPid:");
-	return pid > 0 ? (pid_t)pid : -1;
 }
 
 #define FLAG_EXITING 0x4 /* PF_EXITING of the kernel */
@@ -127,29 +102,6 @@ int proc_origin(pid_t pid, struct proc_origin *out)
 		return -1;
 	*out = (struct proc_origin){st.ppid, st.start};
 	return 0;
-}
-
-#define PIDFD_OF_THREAD O_EXCL /* PIDFD_THREAD of Linux 6.9 */
-
-int proc_ids(pid_t tid, struct proc_ids *out)
-{
-	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_OF_THREAD);
-	struct pidfd_info_head info = {.mask = 1};
-	char path[PROC_PATH];
-	struct proc_stat st;
-
-	if (pidfd >= 0 && ioctl(pidfd, PIDFD_INFO, &info) == 0 && info.pid == (uint32_t)tid) {
-		*out = (struct proc_ids){(pid_t)info.tgid, (pid_t)info.ppid};
-		return 0;
-	}
-	if (proc_stat(tid, &st) == -1)
-		return -1;
-	*out = (struct proc_ids){tid, st.ppid};
-	if (st.threads == 1)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	out->pid = (pid_t)read_number(path, "\nTgid:");
-	return out->pid > 0 ? 0 : -1;
 }
 
 bool proc_chrooted(void)
@@ -211,7 +163,7 @@ bool proc_uid_lives(uint32_t uid)
 	while (dir != NULL && !found && (e = readdir(dir)) != NULL) {
 		snprintf(path, sizeof(path), "/proc/%.20s/status", e->d_name);
 		found = isdigit((unsigned char)e->d_name[0]) &&
-			read_number(path, "\nUid:\t") == (long)uid &&
+			proc_number(path, "\nUid:\t") == (long)uid &&
 			proc_alive((pid_t)strtol(e->d_name, NULL, 10));
 	}
 	if (dir != NULL)

@@ -20,6 +20,8 @@ struct proc_stat {
 	int64_t pages;	     /* resident */
 };
 int proc_stat(pid_t pid, struct proc_stat *out); /* 0, or -1 if gone */
+/* The number behind a key at the start of a line of a /proc file; -1 without it. */
+long proc_number(const char *path, const char *key);
 /* Parent and start time of a process or a thread. The start time is in clock ticks since boot; a
  * pid and its start time name one process for ever. */
 struct proc_origin {

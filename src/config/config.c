@@ -34,31 +34,28 @@ static struct strv *list_of(const struct config_row *row, struct config *c)
  * lists must not share a path (check_view). */
 static void yield_defaults(struct config *c)
 {
-	static const char *const keys[] = {"filesystem.monitored_paths",
-					   "filesystem.read_only_passthrough_paths",
-					   "filesystem.passthrough_paths"};
+	const struct config_row *const rows[] = {
+		config_row_find("filesystem.monitored_paths"),
+		config_row_find("filesystem.read_only_passthrough_paths"),
+		config_row_find("filesystem.passthrough_paths")};
 
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const struct config_row *row = config_row_find(keys[i]);
-		struct strv all = {0};
+	for (size_t i = 0; c->places != NULL && i < ARRAY_LEN(rows); i++) {
+		struct strv all = {0}, *list = list_of(rows[i], c);
 		struct config_problem p;
 
-		if (c->places == NULL || c->places[row - config_rows].given)
+		if (c->places[rows[i] - config_rows].given)
 			continue;
-		ensure(config_value_parse(row, row->fallback, c, &p)); /* as config_defaults did */
-		all = *list_of(row, c);
-		*list_of(row, c) = (struct strv){0};
+		ensure(config_value_parse(rows[i], rows[i]->fallback, c, &p)); /* it was before */
+		strv_copy(&all, list);
+		strv_done(list);
 		for (size_t k = 0; k < all.n; k++) {
 			bool taken = false;
 
-			for (size_t j = 0; j < ARRAY_LEN(keys); j++) {
-				const struct config_row *other = config_row_find(keys[j]);
-
-				taken |= c->places[other - config_rows].given &&
-					 strv_has(list_of(other, c), all.v[k]);
-			}
+			for (size_t j = 0; j < ARRAY_LEN(rows); j++)
+				taken |= c->places[rows[j] - config_rows].given &&
+					 strv_has(list_of(rows[j], c), all.v[k]);
 			if (!taken || strcmp(all.v[k], "/workspace") == 0)
-				strv_add(list_of(row, c), all.v[k]);
+				strv_add(list, all.v[k]);
 		}
 		strv_done(&all);
 	}
@@ -130,16 +127,6 @@ static void walk_map(struct report *r, struct config *c, const char *prefix, con
 	}
 }
 
-static void walk(struct report *r, struct config *c, const struct yaml *root)
-{
-	free(c->places);
-	c->places = mem_alloc(config_row_count * sizeof(*c->places));
-	if (root->kind == YAML_MAP)
-		walk_map(r, c, "", root);
-	else
-		report_add(r, root->line, root->column, "must be sections of keys");
-}
-
 static void report_twice(const struct yaml_item *item, void *arg)
 {
 	report_add(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
@@ -149,8 +136,9 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 		 struct buf *report, struct err *err)
 {
 	struct report r = {name, report, err, 0};
-	struct config unused = {0};
 	struct err why = {0};
+	struct config unused = {0};
+	struct config *const to[] = {&unused, c};
 	struct yaml *root;
 	const struct yaml_twice twice = {report_twice, &r};
 	int rc = yaml_parse(name, text, len, &twice, &root, &why);
@@ -162,11 +150,17 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 				   : err_set(err, why.code, name, "%s", why.message);
 	}
 	/* The first time only to find the problems: a wrong file changes nothing. */
-	walk(&r, &unused, root);
+	for (size_t i = 0; i < ARRAY_LEN(to) && (i == 0 || r.count == 0); i++) {
+		free(to[i]->places);
+		to[i]->places = mem_alloc(config_row_count * sizeof(*to[i]->places));
+		if (root->kind == YAML_MAP)
+			walk_map(&r, to[i], "", root);
+		else
+			report_add(&r, root->line, root->column, "must be sections of keys");
+	}
 	config_done(&unused);
 	rc = report_done(&r);
 	if (rc == 0) {
-		walk(&r, c, root);
 		yield_defaults(c);
 		free(c->file);
 		c->file = mem_strdup(name);
@@ -304,12 +298,12 @@ static const char *check_numbers(const struct config *c)
 /* The path must not be another one of the API. */
 static const char *check_metrics(const struct config *c)
 {
-	static const char *const taken[] = {"/", "/health", "/ready", "/openapi.json", "/api"};
+	static const char *const taken[] = {"/", "/health", "/ready", "/openapi.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
 		if (strcmp(c->metrics_path, taken[i]) == 0)
 			return "metrics.path: this path has another meaning; choose another one";
-	if (strncmp(c->metrics_path, "/api/", 5) == 0)
+	if (path_within(c->metrics_path, "/api"))
 		return "metrics.path: must not be below /api";
 	if (strpbrk(c->metrics_path, "?#% ") != NULL)
 		return "metrics.path: must be a plain path";
@@ -415,18 +409,16 @@ static const char *check_records(const struct config *c)
 
 void config_listed_paths(const struct config *c, struct strv *places, struct strv *closed)
 {
-	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
-					    &c->read_only_paths};
+	const struct {
+		const struct strv *paths;
+		struct strv *to;
+	} lists[] = {{&c->passthrough_paths, places}, {&c->monitored_paths, places},
+		     {&c->read_only_paths, places},   {&c->read_only_paths, closed},
+		     {&c->blocked_paths, closed},     {&c->fuse_enforce, closed}};
 
-	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
-		for (size_t k = 0; k < shown[i]->n; k++)
-			strv_add_new(places, shown[i]->v[k]);
-	for (size_t i = 0; i < c->read_only_paths.n; i++)
-		strv_add_new(closed, c->read_only_paths.v[i]);
-	for (size_t i = 0; i < c->blocked_paths.n; i++)
-		strv_add_new(closed, c->blocked_paths.v[i]);
-	for (size_t i = 0; is_hybrid(c) && i < c->fuse_enforce.n; i++)
-		strv_add_new(closed, c->fuse_enforce.v[i]);
+	for (size_t i = 0; i < ARRAY_LEN(lists) - !is_hybrid(c); i++)
+		for (size_t k = 0; k < lists[i].paths->n; k++)
+			strv_add_new(lists[i].to, lists[i].paths->v[k]);
 }
 
 int config_check(const struct config *c, struct err *err)

@@ -356,18 +356,12 @@ static const struct {
 	{"monitoring.passthrough", "filesystem.passthrough_paths"},
 };
 
-/* Keys and sections of the specification that do not exist yet. */
+/* Keys, sections and KEY=VALUE of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr", "server.tls",	 "logging.audit",
-	"sandbox.network",  "approvals.timeout", "approvals.notification",
-};
-
-static const struct {
-	const char *key, *value;
-} later_values[] = {
-	{"server.auth.type", "jwt"},
-	{"server.auth.type", "mtls"},
-	{"monitoring.mode", "hybrid"},
+	"server.grpc_addr",	"server.tls",
+	"logging.audit",	"sandbox.network",
+	"approvals.timeout",	"approvals.notification",
+	"server.auth.type=jwt", "server.auth.type=mtls",
 };
 
 const struct config_row *config_row_find(const char *key)
@@ -391,28 +385,19 @@ static bool below(const char *key, const char *prefix)
 
 bool config_row_section(const char *prefix)
 {
-	for (size_t i = 0; i < config_row_count; i++)
-		if (below(config_rows[i].key, prefix))
-			return true;
-	for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
-		if (below(other_names[i].other, prefix))
-			return true;
-	return false;
+	struct strv words = {0};
+	bool found;
+
+	config_row_words(prefix, &words);
+	found = words.n > 0;
+	strv_done(&words);
+	return found;
 }
 
 bool config_row_later(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_LEN(later); i++)
 		if (strcmp(later[i], key) == 0 || below(key, later[i]))
-			return true;
-	return false;
-}
-
-bool config_value_later(const struct config_row *row, const char *value)
-{
-	for (size_t i = 0; i < ARRAY_LEN(later_values); i++)
-		if (strcmp(later_values[i].key, row->key) == 0 &&
-		    strcmp(later_values[i].value, value) == 0)
 			return true;
 	return false;
 }

@@ -51,10 +51,8 @@ extern const size_t config_row_count;
 const struct config_row *config_row_find(const char *key);
 /* Whether rows exist below this prefix. */
 bool config_row_section(const char *prefix);
-/* Whether a later version has this key or section. */
+/* Whether a later version has this key, section or KEY=VALUE. */
 bool config_row_later(const char *key);
-/* Whether a later version has this value for the row. */
-bool config_value_later(const struct config_row *row, const char *value);
 /* Every word that may follow a prefix ("" for the first word), also of other names. */
 void config_row_words(const char *prefix, struct strv *out);
 

@@ -133,11 +133,12 @@ static bool check_choice(const struct config_row *row, const struct yaml *v, str
 			 struct config_problem *p)
 {
 	const char *near = yaml_suggest(v->text, row->choices);
+	cleanup_free char *pair = mem_printf("%s=%s", row->key, v->text);
 	cleanup_buf struct buf list = {0};
 
 	if (is_choice(row, v->text))
 		return true;
-	if (config_value_later(row, v->text))
+	if (config_row_later(pair))
 		return wrong(p, v, "'%s' is not available in this version", v->text);
 	if (near != NULL)
 		return wrong(p, v, "unknown value '%.*s' (did you mean '%s'?)", SHOWN, v->text,

@@ -44,14 +44,6 @@ static const struct snapshot_rule *find_rule(const struct policy *p, const char 
 	return NULL;
 }
 
-/* What is left of the path behind the fixed part of the pattern. */
-static const char *behind_fixed(const char *pattern, const char *path)
-{
-	for (unsigned n = glob_fixed(pattern, NULL); n > 0; n--)
-		path += 1 + strcspn(path + 1, "/");
-	return path;
-}
-
 /* Writes where the first len bytes of the path lead. *matched: as many of them are what the rule
  * of the pattern redirects. False: they stand for themselves. */
 static bool locate(const struct policy *p, const char *path, size_t len, char out[POLICY_NAME_MAX],
@@ -62,7 +54,7 @@ static bool locate(const struct policy *p, const char *path, size_t len, char ou
 	memcpy(part, path, len);
 	for (size_t n = len; n > 0; n = (size_t)(strrchr(part, '/') - part)) {
 		const struct snapshot_rule *r;
-		const char *rest;
+		const char *rest = part; /* behind the fixed part of the pattern */
 
 		part[n] = '\0';
 		r = find_rule(p, part, pattern);
@@ -70,7 +62,8 @@ static bool locate(const struct policy *p, const char *path, size_t len, char ou
 			continue;
 		memcpy(part, path, len);
 		part[len] = '\0';
-		rest = behind_fixed(snapshot_pattern(p, *pattern), part);
+		for (unsigned k = glob_fixed(snapshot_pattern(p, *pattern), NULL); k > 0; k--)
+			rest += 1 + strcspn(rest + 1, "/");
 		*matched = n;
 		return snprintf(out, POLICY_NAME_MAX, "%s%s", snapshot_text(p, r->redirect_to),
 				rest) < POLICY_NAME_MAX;

@@ -242,22 +242,17 @@ static bool is_wide(const char *path)
 	return strcmp(path, "/var") == 0;
 }
 
-/* Programs begin with names such as /bin/sh and /lib64/ld.so. Where these are links into /usr, a
- * list has to name /usr alone. */
-static void add_links(struct view *v)
-{
-	v->entry = mem_resize(v->entry, v->n + ARRAY_LEN(system_dirs), sizeof(*v->entry));
-	for (size_t i = 0; i < ARRAY_LEN(system_dirs); i++)
-		v->entry[v->n++] = (struct view_entry){.path = system_dirs[i], .link_only = true};
-}
-
 int inside_view(struct inside *in, bool wide, struct err *err)
 {
 	struct view v;
 	int r = 0;
 
 	list(&v, &in->plan);
-	add_links(&v);
+	/* Programs begin with names such as /bin/sh and /lib64/ld.so. Where these are links into
+	 * /usr, a list has to name /usr alone. */
+	v.entry = mem_resize(v.entry, v.n + ARRAY_LEN(system_dirs), sizeof(*v.entry));
+	for (size_t i = 0; i < ARRAY_LEN(system_dirs); i++)
+		v.entry[v.n++] = (struct view_entry){.path = system_dirs[i], .link_only = true};
 	for (size_t i = 0; r == 0 && i < v.n; i++)
 		if (is_wide(v.entry[i].path) == wide && !sandbox_serves(&in->plan, v.entry[i].path))
 			r = show(&v, i, in->root_fd, err);

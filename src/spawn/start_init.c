@@ -167,13 +167,13 @@ static int mount_something(void *arg)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0;
 }
 
-bool sandbox_without_namespaces(const struct sandbox_plan *plan)
+/* Whether the operator allows a session without namespaces, and this machine gives none. */
+static bool user_has_none(const struct sandbox_plan *plan)
 {
 	uint32_t needed = 0;
 	int status;
 
-	if (plan->privileged)
-		return false;
+	ensure(!plan->privileged);
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
 		if (!wall_listed(&plan->unenforced, namespaces[i].wall))
 			return false;
@@ -181,6 +181,11 @@ bool sandbox_without_namespaces(const struct sandbox_plan *plan)
 	}
 	status = try_namespaces(mount_something, needed);
 	return status > 0 || (status == -1 && !is_crowded(errno));
+}
+
+bool sandbox_without_namespaces(const struct sandbox_plan *plan)
+{
+	return !plan->privileged && user_has_none(plan);
 }
 
 /* One clone asks for all namespaces and its error does not name the one that is refused: each is
