@@ -76,7 +76,8 @@ def test_cfg_1_sections_that_are_off_and_lists_that_replace_a_default(tmp_path):
         assert r.returncode == 0, (text, r.stderr)
     for text, said in (
         ("approvals:\n  notification: {type: webhook}\n", "c.yaml:2:3: 'approvals.notification' is not available"),
-        ("monitoring:\n  hybrid: {}\n", "c.yaml:2:3: 'monitoring.hybrid' is not available"),
+        ("sandbox:\n  network: {}\n", "c.yaml:2:3: 'sandbox.network' is not available"),
+        ("monitoring:\n  mode: hybrid\n", "c.yaml:2:9: monitoring.hybrid.fuse_enforce: is empty"),
         ("output:\n  quota: 4096\n", "c.yaml:2:10: output.command_quota: must not be larger"),
         ("policies:\n  selectable: [no-such]\n", "c.yaml:2:15: policies.selectable: "),
         ("filesystem:\n  passthrough_paths: [/srv]\n  monitored_paths: [/srv]\n", "c.yaml:"),
