@@ -22,6 +22,7 @@ EXAMPLE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 URING = Path("/sys/module/fuse/parameters/enable_uring")
 CLONE_NEWNS, MS_PRIVATE, MS_REC, MNT_DETACH = 0x20000, 1 << 18, 1 << 14, 2
 PROGRAM = BENCH / "bench_fs"
+ENFORCED = "enforced"  # with hybrid: what the file server serves; the work is beside it
 
 
 class Native:
@@ -107,6 +108,7 @@ class InSession(Native):
 
     def give(self):
         shutil.copy(PROGRAM, self.back / "bench_fs")
+        (self.back / ENFORCED).mkdir()
         super().give()
         wanted = {"workspace": str(self.back)}
         self.session = self.server.session(**wanted)
@@ -136,7 +138,7 @@ def refused(config):
     return None
 
 
-HYBRID = {"monitoring": {"mode": "hybrid"}}
+HYBRID = {"monitoring": {"mode": "hybrid", "hybrid": {"fuse_enforce": [f"/workspace/{ENFORCED}"]}}}
 
 
 def session(**config):
