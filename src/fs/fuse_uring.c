@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the kernel does (fs/fuse/dev_uring.c): a request takes an entry that waits in its queue, or
  * waits itself. A waiting request is taken only when an entry of the queue is answered; an entry
- * that is registered meanwhile does not take it. If all entries were in use and were then parked,
- * this file therefore makes the kernel send a request of its own (NOTIFY_REPLY), and its answer
- * takes the first one that waits. */
+ * that is registered meanwhile does not take it. If a request was parked, and nothing was answered
+ * since, this file therefore makes the kernel send a request of its own (NOTIFY_REPLY), and its
+ * answer takes the first one that waits. */
 #include "fs/fuse_uring.h"
 #include "base/mem.h"
 #include "fs/negotiate.h"
@@ -22,6 +22,7 @@
 
 #define RING_ROOM 64
 #define ENTRIES 16 /* of a queue that wait for requests; the least that is kept free is half */
+#define OWN_REQUEST (UINT64_C(1) << 62) /* the kernel's numbers are less */
 #define RING_FLAGS                                                                    \
 	(IORING_SETUP_SQE128 | IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | \
 	 IORING_SETUP_DEFER_TASKRUN)
@@ -53,10 +54,11 @@ struct uring_queue {
 	struct io_uring_cqe *completions;
 	_Atomic uint32_t *sq_tail, *cq_head, *cq_tail;
 	uint32_t sq_mask, cq_mask, unsubmitted;
-	unsigned entries, parked, ours; /* ours: with a request, not answered yet */
-	bool may_wait;			/* a request may wait for an answer of this queue */
-	bool committed;			/* since the last enter() */
-	pthread_mutex_t lock;		/* of the entries' states and of the lists */
+	unsigned entries, parked;
+	bool may_wait;	      /* a request may wait for an answer of this queue */
+	bool committed;	      /* since the last enter() */
+	uint64_t asked;	      /* for requests of our own */
+	pthread_mutex_t lock; /* of the entries' states and of the lists */
 	SLIST_HEAD(, uring_entry) all;
 	STAILQ_HEAD(, uring_entry) answered;
 };
@@ -229,20 +231,34 @@ static void commit(struct uring_queue *q, struct uring_entry *e, const struct fs
 	e->headers->io.payload_size = (uint32_t)len;
 	submit_command(q, e, FS_URING_COMMIT_AND_FETCH);
 	q->committed = true;
-	q->ours--;
 }
 
-/* Makes the kernel send NOTIFY_REPLY to the queue of this thread's CPU. */
-static void ask_for_request(struct uring_queue *q)
+/* Makes the kernel send NOTIFY_REPLY to the queue of this thread's CPU. False: it does not know the
+ * node, or it is a directory and the kernel wants a file (Linux 6.18.44). */
+static bool ask_at(struct uring_queue *q, uint64_t node)
 {
 	struct {
 		struct fuse_out_header head;
 		struct fuse_notify_retrieve_out out;
-	} message = {.head = {.len = sizeof(message), .error = FUSE_NOTIFY_RETRIEVE},
-		     .out = {.nodeid = FUSE_ROOT_ID, .size = 1}};
+	} message = {
+		.head = {.len = sizeof(message), .error = FUSE_NOTIFY_RETRIEVE},
+		.out = {.notify_unique = OWN_REQUEST + 2 * q->asked++, .nodeid = node, .size = 1}};
 
-	if (write(q->u->setup.device, &message, sizeof(message)) < 0)
-		return; /* the mount is gone */
+	return write(q->u->setup.device, &message, sizeof(message)) >= 0;
+}
+
+/* A file of a request that is parked is known: its client waits. */
+static void ask_for_request(struct uring_queue *q)
+{
+	struct uring_entry *e;
+	bool asked = ask_at(q, FUSE_ROOT_ID);
+
+	pthread_mutex_lock(&q->lock);
+	SLIST_FOREACH (e, &q->all, all)
+		if (!asked && e->state == ENTRY_PARKED)
+			asked = ask_at(q,
+				       ((const struct fuse_in_header *)e->headers->in_out)->nodeid);
+	pthread_mutex_unlock(&q->lock);
 }
 
 /* The handler has returned. */
@@ -262,7 +278,7 @@ static void finish(struct uring_queue *q, struct uring_entry *e, const struct fs
 		return;
 	}
 	q->parked++;
-	q->ours--;
+	q->may_wait = true; /* whether all entries were in use meanwhile is not known here */
 	if (q->entries - q->parked < ENTRIES)
 		add_entry(q);
 }
@@ -278,8 +294,6 @@ static void serve_entry(struct uring_queue *q, struct uring_entry *e)
 	e->unique = h->unique;
 	e->state = ENTRY_IN_HAND;
 	pthread_mutex_unlock(&q->lock);
-	if (++q->ours + q->parked == q->entries)
-		q->may_wait = true;
 	if (h->len < rest || head < sizeof(*h) || head % 8 != 0 ||
 	    head > sizeof(*h) + sizeof(e->headers->fixed)) {
 		r.error = EIO;
@@ -340,7 +354,6 @@ static void commit_answered(struct uring_queue *q)
 		if (e == NULL)
 			return;
 		q->parked--;
-		q->ours++;
 		commit(q, e, &e->answer);
 	}
 }

@@ -226,7 +226,7 @@ static bool await(const struct process_args *a)
 {
 	struct pollfd pfd[] = {{a->wait_fd, POLLIN, 0}, {a->prepared_fd, POLLIN, 0}, {-1, 0, 0}};
 	const char ready = ASSIGNMENT_READY;
-	bool prepared = false;
+	bool prepared = false, ended = false; /* what was started ahead */
 
 	for (size_t i = 0; i < a->nothers; i++)
 		if (a->other[i].row->start == PROCESS_AHEAD)
@@ -236,12 +236,18 @@ static bool await(const struct process_args *a)
 			_exit(FAILURE);
 		if (pfd[0].revents != 0)
 			return prepared;
-		if (pfd[2].revents != 0) /* POLLHUP */
+		if (pfd[2].revents != 0) { /* POLLHUP */
+			ended = true;
+			pfd[2].fd = -1;
+		}
+		/* Who waits for this sandbox sends the assignment meanwhile, and gets the reason as
+		 * its answer. */
+		if (ended && prepared)
 			_exit(FAILURE);
 		if (pfd[1].revents == 0)
 			continue;
 		prepared = await_prepared(a);
-		if (!prepared || fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
+		if (!prepared || ended || fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
 			_exit(FAILURE);
 		prctl(PR_SET_NAME, ASSIGNMENT_NAME, 0, 0, 0);
 	}

@@ -236,8 +236,14 @@ def listed(request, new_server, tmp_path_factory):
 
 def test_cfg_1_filesystem_monitored_paths(listed):
     s, data = listed(monitored_paths=["/workspace", "{data}/a"], more=harness.OBSERVE)
-    assert s.session().out(f"cat {data}/a/b/file; echo new > {data}/a/new; ls {data}").split() == ["text", "a"]
+    os.chown(data / "a", s.uid, s.uid)
+    session = s.session()
+    assert session.out(f"cat {data}/a/b/file; echo new > {data}/a/new; ls {data}").split() == ["text", "a"]
     assert (data / "a/new").read_text() == "new\n"
+    # docs/workspace.md: a normal user's server does not let its sessions change what belongs to others
+    refused = session.script(f"echo new > {data}/a/b/new")["result"]["exit_code"] != 0
+    assert refused == (s.uid != 0)
+    assert (data / "a/b/new").exists() == (not refused)
 
 
 def test_cfg_1_filesystem_read_only_passthrough_paths(listed):
