@@ -159,7 +159,9 @@ static bool needs_remedy(const struct doctor_wall *w)
 static void find_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
 			  struct strv *out)
 {
-	doctor_remedies(h, w, out);
+	/* It is usual that rules are held in part. */
+	if (w != WALL_file_rules || r->wall[w].verdict != DOCTOR_PART)
+		doctor_remedies(h, w, out);
 	if (r->wall[w].verdict != DOCTOR_MISSING)
 		return;
 	if (w == WALL_user_namespace && !h->root)

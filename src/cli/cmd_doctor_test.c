@@ -223,6 +223,21 @@ static void sbx_5_text_and_json_say_the_same(void **state)
 	doctor_report_done(&r);
 }
 
+/* SBX-5: it is usual that rules are held in part, and the report does not advise to drop them. */
+static void sbx_5_a_partial_file_rules_wall_has_no_remedy(void **state)
+{
+	const struct doctor_host h = {.cgroup = "v2", .container = "none", .fuse = true};
+	struct doctor_report r = {0};
+	cleanup_buf struct buf text = {0};
+
+	claim(&r, WALL_file_rules, WALL_PARTIAL, false);
+	doctor_judge(&r);
+	doctor_print(&r, &h, &text);
+	assert_non_null(strstr(text.data, "\nfile_rules: "));
+	assert_null(strstr(text.data, "observe"));
+	doctor_report_done(&r);
+}
+
 /* How the report advises about a wall that no session was made for. */
 static void remedies_of(enum wall wall, bool root, bool may_lack, struct buf *text)
 {
@@ -398,6 +413,7 @@ int main(void)
 		cmocka_unit_test(sbx_5_lines_that_are_none_are_passed_over),
 		cmocka_unit_test(sbx_5_landlock_lacks),
 		cmocka_unit_test(sbx_5_remedies_follow_the_cause),
+		cmocka_unit_test(sbx_5_a_partial_file_rules_wall_has_no_remedy),
 		cmocka_unit_test(sbx_5_only_what_helps_is_to_be_listed),
 		cmocka_unit_test(sbx_5_text_and_json_say_the_same),
 		cmocka_unit_test(sbx_5_facts_of_the_host_as_text),

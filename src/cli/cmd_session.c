@@ -145,6 +145,7 @@ int cmd_session_info(struct cli *cli, struct err *err)
 		{"File Ops:", "total_file_ops", CLI_THOUSANDS},
 		{"Net Ops:", "total_net_ops", CLI_THOUSANDS},
 		{"Working Dir:", "working_dir", CLI_WORDS},
+		{"Failure:", "failure", CLI_WORDS},
 	};
 	cleanup_buf struct buf out = {0};
 	json_auto_t *doc = NULL;
@@ -153,6 +154,8 @@ int cmd_session_info(struct cli *cli, struct err *err)
 	for (size_t i = 0; r == 0 && !cli->v.json && i < ARRAY_LEN(rows); i++) {
 		cleanup_buf struct buf value = {0};
 
+		if (json_is_null(json_object_get(doc, rows[i].key)))
+			continue;
 		cli_cell(doc, rows[i].key, rows[i].kind, &value);
 		cli_line(&out, "%-15s%s", rows[i].head, value.data);
 	}

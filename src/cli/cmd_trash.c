@@ -249,23 +249,27 @@ static int change_one(struct cli *cli, struct trash_change *c, const json_t *lis
 	return 0;
 }
 
-/* id NULL: all. */
+/* id NULL: all. One that cannot be changed does not keep the others. */
 static int change(struct cli *cli, struct trash_change *c, const json_t *lists, const char *id,
 		  struct err *err)
 {
 	const json_t *list, *entry;
 	bool found = id == NULL;
 	size_t i, k;
-	int r = 0;
+	struct err why = {0};
+	int r = 0, one;
 
 	json_array_foreach(lists, i, list)
 	{
 		json_array_foreach(json_object_get(list, "entries"), k, entry)
 		{
-			if (r < 0 || (id != NULL && strcmp(cli_string(entry, "id"), id) != 0))
+			if (id != NULL && strcmp(cli_string(entry, "id"), id) != 0)
 				continue;
 			found = true;
-			r = change_one(cli, c, list, entry, err);
+			one = change_one(cli, c, list, entry, &why);
+			if (one < 0)
+				*err = why;
+			r = one < 0 ? one : r;
 		}
 	}
 	return found ? r : err_set(err, E_NOT_FOUND, id, "no entry '%.64s' in the trash", id);

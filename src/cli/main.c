@@ -131,7 +131,9 @@ static void print_error(const struct err *err)
 
 	cli_line(&out, "agentsh: %s: %s", err_row(err->code)->name, err->message);
 	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++)
-		cli_line(&out, "agentsh:   %s: %s", err->details[i].field, err->details[i].problem);
+		if (strcmp(err->details[i].problem, err->message) != 0)
+			cli_line(&out, "agentsh:   %s: %s", err->details[i].field,
+				 err->details[i].problem);
 	cli_denial(err->denial, &out);
 	fwrite(out.data, 1, out.len, stderr);
 }

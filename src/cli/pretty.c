@@ -146,7 +146,9 @@ void cli_cell(const json_t *obj, const char *key, enum cli_cell kind, struct buf
 	const int64_t n = json_integer_value(json_object_get(obj, key));
 	const size_t second = strcspn(text, ".");
 
-	if (kind == CLI_THOUSANDS)
+	if (kind == CLI_THOUSANDS && json_is_null(json_object_get(obj, key)))
+		buf_addc(out, '-'); /* not counted yet */
+	else if (kind == CLI_THOUSANDS)
 		cli_thousands(n, out);
 	else if (kind == CLI_NUMBER)
 		buf_addf(out, "%lld", (long long)n);

@@ -188,7 +188,8 @@ void policy_format_places(const struct strv *places, struct buf *out)
 	for (size_t i = 0; i < places->n && i < PLACES_SHOWN; i++)
 		buf_addf(out, "%s%s", i > 0 ? ", " : "", places->v[i]);
 	if (places->n > PLACES_SHOWN)
-		buf_addf(out, " and %zu more places", places->n - PLACES_SHOWN);
+		buf_addf(out, " and %zu more place%s", places->n - PLACES_SHOWN,
+			 places->n > PLACES_SHOWN + 1 ? "s" : "");
 }
 
 void policy_format_lacking(const struct policy *p, const struct file_view *view, struct jw *w)

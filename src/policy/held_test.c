@@ -175,6 +175,24 @@ static void fil_3_the_default_is_a_rule_for_what_no_rule_names(void **state)
 	}
 }
 
+static void fil_3_places_are_named_or_counted(void **state)
+{
+	cleanup_strv struct strv places = {0};
+	cleanup_buf struct buf text = {0};
+
+	for (const char *name = "abcde"; *name != '\0'; name++) {
+		cleanup_free char *place = mem_printf("/%c", *name);
+
+		strv_add(&places, place);
+		if (places.n >= 3) {
+			policy_format_places(&places, &text);
+			buf_adds(&text, "; ");
+		}
+	}
+	assert_string_equal(text.data, "/a, /b, /c; /a, /b, /c and 1 more place; "
+				       "/a, /b, /c and 2 more places; ");
+}
+
 /* ---- random policies and views against every path ---- */
 
 static uint32_t seed = 11;
@@ -294,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fil_3_a_rule_is_held_where_something_refuses_its_operations),
 		cmocka_unit_test(fil_3_the_default_is_a_rule_for_what_no_rule_names),
+		cmocka_unit_test(fil_3_places_are_named_or_counted),
 		cmocka_unit_test(fil_3_no_rule_is_held_that_some_path_escapes),
 	};
 

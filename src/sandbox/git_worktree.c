@@ -131,7 +131,7 @@ void sandbox_worktree(const struct sandbox_workspace_ask *ask, struct sandbox_pl
 		for (size_t i = 0; i < ARRAY_LEN(to); i++)
 			mem_replace(to[i],
 				    mem_strdup(strtok_r(i == 0 ? f.text.data : NULL, "\n", &save)));
-		strv_add(&plan->passthrough_paths, plan->repository);
+		strv_add(&plan->monitored_paths, plan->repository);
 		*ask->repository = take_fd(f.fd[0]);
 	}
 	findings_done(&f);

@@ -73,12 +73,15 @@ static int serve(struct sandbox_plan *p, const char *path, struct sandbox_trees 
 	cleanup_free char *origin = NULL;
 	cleanup_fd int fd = -1;
 	struct stat st;
-	int r = open_monitored(p, path, view, &fd, &origin, err);
+	const bool repository = p->repository != NULL && strcmp(path, p->repository) == 0;
+	/* The shipped policies know what git runs in a directory .git, and of no other name. */
+	const bool known = !repository || strcmp(strrchr(path, '/'), "/.git") == 0;
+	int r = known ? open_monitored(p, path, view, &fd, &origin, err) : 0;
 	/* as mnt_origin writes them: the device and a path */
 	const char *space = p->backing != NULL ? strchr(p->backing, ' ') : NULL;
 	const size_t disk = space != NULL ? (size_t)(space + 1 - p->backing) : 0;
 
-	if (r < 0 || fd == -1)
+	if (r < 0 || fd == -1 || (repository && !p->privileged && !repository_is_proven(p, fd)))
 		return r;
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, E_ENFORCEMENT, path, "fstat(%s)", path);

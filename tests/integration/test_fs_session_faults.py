@@ -152,6 +152,7 @@ def test_fil_9_a_file_server_that_is_killed_during_a_command_ends_it(fuse_server
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: s.get()["state"] == "failed", "the session fails")
     assert "the file server was ended by signal 9" in s.get()["failure"]
+    assert f"Failure:       {s.get()['failure']}\n" in fuse_server.cli("session", "info", s.id).stdout.decode()
     record = fuse_server.get(f"/api/v1/sessions/{s.id}/commands/{command}").json
     assert record["state"] in ("killed", "lost", "finished"), record
     assert fuse_server.session().out("echo lives") == "lives\n"

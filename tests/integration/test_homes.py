@@ -108,6 +108,8 @@ def test_fil_7_two_sessions_share_a_home(new_server, uid):
     two.out(busy)
     assert two.out('cat "$HOME/d/two"') == "2\n"  # the end of one does not touch what the other uses
     assert caches(server)[0]["in_use"]
+    shown = server.cli("cache", "list").stdout.decode().splitlines()[1].split()
+    assert caches(server)[0]["bytes"] is None and shown[2] == "-"
     r = server.cli("cache", "purge", caches(server)[0]["id"])
     assert r.returncode == 125 and b"E_CONFLICT" in r.stderr and two.id.encode() in r.stderr
     two.destroy()

@@ -78,6 +78,10 @@ GIT = [
     "/workspace/sub/.git/hooks/x",
     "/workspace/.git/commondir",
     "/workspace/.git/worktrees/w/config.worktree",
+    "/workspace/.git/worktrees/w/commondir",
+    "/workspace/.git/worktrees/w/modules/m/hooks/x",
+    "/workspace/.git/modules/a/b/commondir",
+    "/home/me/main/.git/config",
 ]
 TOOLS = [
     ["gcc", "-c", "a.c"],

@@ -60,6 +60,8 @@ def test_ses_1_taken_id_is_a_conflict(server):
     s = server.session(id="taken")
     a = server.post("/api/v1/sessions", {"id": "taken", "workspace": str(s.workspace)})
     assert (a.status, a.code) == (409, "E_CONFLICT")
+    r = server.cli("session", "create", "--id", "taken", "--workspace", s.workspace)
+    assert len(r.stderr.splitlines()) == 1 and b"the id is taken" in r.stderr  # not once more as a detail
     s.destroy()
 
 

@@ -207,6 +207,19 @@ def test_ses_1_an_empty_trash_ends_with_its_session(keeping, uid):
     assert trash(s) == {"session_id": s.id, "directory": str(where), "entries": [], "next": "", "total": 0}
 
 
+@pytest.mark.parametrize("lives", [True, False])
+def test_fil_3_an_entry_that_cannot_be_restored_does_not_keep_the_others(keeping, lives):
+    server = keeping()
+    s = server.session()
+    s.out("for f in a b c; do echo $f > $f; done; rm a b c; echo busy > b")
+    if not lives:
+        s.destroy()
+    r = server.cli("trash", "restore", "--all", "--session", s.id)
+    assert r.returncode == 125 and r.stderr.count(b"E_CONFLICT") == 1, r
+    assert sorted(r.stdout.decode().split()[1::2]) == [str(s.workspace / "a"), str(s.workspace / "c")]
+    assert [(s.workspace / f).read_text() for f in "abc"] == ["a\n", "busy\n", "c\n"]
+
+
 @USERS
 def test_fil_3_odd_names_are_kept_as_they_are(keeping, uid):
     server = keeping(uid)

@@ -465,6 +465,27 @@ def test_cli_1_a_linked_worktree_has_its_repository(server):
         assert r.stdout.split() == [".git"]
 
 
+@pytest.mark.parametrize("uid", [0, harness.USER_UID], ids=["root", "user"])
+@pytest.mark.parametrize("policy", ["default", "ci", "strict"])
+def test_fil_3_a_linked_worktree_does_not_change_what_git_runs(new_server, uid, policy):
+    server = new_server(uid=uid)
+    with project(server, "/home", "main") as path:
+        repository(server, path)
+        other = path.parent / "linked"
+        as_user(server, "git", "worktree", "add", "-q", other, cwd=path)
+        git = path / ".git"
+        (git / "hooks").mkdir(exist_ok=True)
+        os.chown(git / "hooks", server.uid, server.uid)
+        before = (git / "config").read_text()
+        r = run_in(server, other, "--policy", policy, "--script", "echo 2 > new; git add . && git status --porcelain")
+        assert (r.stdout, r.stderr, r.returncode) == ("A  new\n", "", 0), r
+        for change in (f"echo x > {git}/hooks/pre-commit", f"git config a.b c; echo >> {git}/config",
+                       f"mv {git}/hooks {git}/h", f"echo ../x > {git}/commondir"):  # fmt: skip
+            r = run_in(server, other, "--policy", policy, "--script", change)
+            assert r.returncode and "deny-git-control-writes" in r.stderr, (change, r)
+        assert (git / "config").read_text() == before and not list((git / "hooks").glob("pre-commit"))
+
+
 def test_sbx_6_a_forged_git_file_shows_nothing(server):
     with project(server, "/home", "ws") as path:
         top = path.parent
