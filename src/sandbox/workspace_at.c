@@ -141,7 +141,7 @@ static int open_point(const struct inside *in, const char *path, int *at, struct
 	const char *place = place_of(path, sandbox_places + 1);
 	int r;
 
-	if (in_list(&in->plan, path))
+	if (in_list(&in->plan, path) || path_within(path, WORKSPACE))
 		r = inside_hold_above(&in->plan, path, err);
 	else if (place != NULL)
 		r = make_holder(in, place, path, err);
@@ -227,6 +227,22 @@ static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
 	return 0;
 }
 
+/* Those of trees that are served; below: also of those in the workspace. */
+static int find_served_ways(const struct sandbox_plan *p, bool below, struct other_ways *out,
+			    struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i + 1 < p->served.n; i += 2) {
+		const char *path = p->served.v[i], *origin = p->served.v[i + 1];
+		const char *space = strchr(origin, ' ');
+
+		if (space != NULL && (below || !path_within(path, WORKSPACE)))
+			r = add_ways(p, &(struct way_target){path, origin, space + 1}, out, err);
+	}
+	return r;
+}
+
 /* Before the workspace is mounted. */
 static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struct err *err)
 {
@@ -239,15 +255,7 @@ static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struc
 		return err_set(err, E_ENFORCEMENT, p->real_path,
 			       "the mount of %s has no path in the server's view", p->real_path);
 	r = add_ways(p, &(struct way_target){WORKSPACE, p->backing, space + 1}, out, err);
-	for (size_t i = 0; r == 0 && i + 1 < p->served.n; i += 2) {
-		space = strchr(p->served.v[i + 1], ' ');
-		if (space != NULL && !path_within(p->served.v[i], WORKSPACE))
-			r = add_ways(
-				p,
-				&(struct way_target){p->served.v[i], p->served.v[i + 1], space + 1},
-				out, err);
-	}
-	return r;
+	return r < 0 ? r : find_served_ways(p, false, out, err);
 }
 
 /* Covers a way that is still visible with the same part of the tree. */
@@ -283,6 +291,36 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 	return r;
 }
 
+static int cover_ways(struct inside *in, const struct other_ways *ways, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ways->n; i++)
+		r = cover_way(in, &ways->way[i], err);
+	return r;
+}
+
+static void ways_done(struct other_ways *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		free(w->way[i].path);
+		free(w->way[i].canonical);
+	}
+	free(w->way);
+}
+
+/* Mounts of the machine in a workspace that is not served. */
+static int cover_ways_below(struct inside *in, struct err *err)
+{
+	struct other_ways ways = {0};
+	int r = find_served_ways(&in->plan, true, &ways, err);
+
+	if (r == 0)
+		r = cover_ways(in, &ways, err);
+	ways_done(&ways);
+	return r;
+}
+
 /* ---- all of them ---- */
 
 static int place(struct inside *in, int at, const struct other_ways *ways, struct err *err)
@@ -296,8 +334,10 @@ static int place(struct inside *in, int at, const struct other_ways *ways, struc
 		r = inside_served(in, true, err);
 	if (r == 0)
 		r = inside_covers(in, err);
-	for (size_t i = 0; r == 0 && i < ways->n; i++)
-		r = cover_way(in, &ways->way[i], err);
+	if (r == 0 && !sandbox_serves(&in->plan, WORKSPACE))
+		r = cover_ways_below(in, err);
+	if (r == 0)
+		r = cover_ways(in, ways, err);
 	if (r < 0 || at == -1)
 		return r;
 	if (!both)
@@ -324,10 +364,6 @@ int inside_workspace(struct inside *in, struct err *err)
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);
-	for (size_t i = 0; i < ways.n; i++) {
-		free(ways.way[i].path);
-		free(ways.way[i].canonical);
-	}
-	free(ways.way);
+	ways_done(&ways);
 	return r;
 }

@@ -188,6 +188,42 @@ def test_fil_8_no_way_around(hybrid, project):
         subprocess.run(["umount", bound], check=True)
 
 
+def test_fil_8_a_mount_of_the_machine_in_the_workspace_is_no_way_around(hybrid, project):
+    """It shows a directory that is enforced, a part of one, or what is above one."""
+    data = project.parent / "data"
+    listed = project.parent / "listed"
+    for d in (data, listed, *(project / name for name in ("same", "part", "data", "up"))):
+        d.mkdir()
+    (data / "key").write_text("data\n")
+    (project / "secrets/sub/key").write_text("deep\n")
+    mounts = [
+        (project / "secrets", project / "same"), (project / "secrets/sub", project / "part"), (data, project / "data"),
+        (project.parent, project / "up"), (project, listed),
+    ]  # fmt: skip
+    for source, at in mounts:
+        subprocess.run(["mount", "--bind", source, at], check=True)
+    try:
+        monitoring = {**PRINTED, "hybrid": {"fuse_enforce": ["/workspace/secrets", str(data)]}}
+        lists = {"passthrough_paths": [str(listed)], "monitored_paths": ["/workspace", str(data)]}
+        server = hybrid(monitoring, start=False, filesystem=lists)
+        rules = server.dir / "policies/rules.yaml"
+        paths = f'"/workspace/secrets/**/key", "{data}/key", "/workspace/secrets/key"'
+        rules.write_text(RULES.replace('"/workspace/secrets/key"', paths))
+        s = server.start().session(workspace=str(project))
+        for top in ("/workspace", project, listed):
+            for path in ("same/key", "part/key", "data/key", "secrets/key", "secrets/sub/key"):
+                fails(s, f"cat {top}/{path}", "Permission denied")
+        for path in ("up/ws/secrets/key", "up/data/key"):
+            fails(s, f"cat {path}", "Permission denied")
+        a = s.script("echo x > same/made; cat same/other")
+        assert [e["path"] for e in events(a, type="file_create")] == ["/workspace/secrets/made"]
+        for path in ("same", "part", "data", "up/ws", "up/ws/secrets"):
+            assert s.script(f"mv {path} elsewhere")["result"]["exit_code"] != 0, path
+    finally:
+        for _, at in reversed(mounts):
+            subprocess.run(["umount", at], check=True)
+
+
 def test_fil_8_a_directory_that_is_missing_is_refused(hybrid, project):
     server = hybrid()
     for change in (lambda: shutil.rmtree(project / "secrets"), lambda: (project / "secrets").symlink_to("/tmp"),
