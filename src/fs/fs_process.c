@@ -429,6 +429,8 @@ static int receive_trees(struct file_server *s, int link, struct err *err)
 		const char *shown = s->plan.served.v[2 * i];
 		char *real = path_swap(shown, WORKSPACE_CANONICAL, s->assignment.real);
 
+		if (real == NULL) /* a link in a list is shown as a directory */
+			real = realpath(shown, NULL);
 		s->tree[i] = (struct fs_tree){s->trees.fd[i], shown, real != NULL ? real : shown};
 	}
 	return r;

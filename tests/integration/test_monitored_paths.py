@@ -311,6 +311,25 @@ def test_fil_6_the_trash_and_the_space_are_one(serving, data, uid):
     fails(s, "head -c 6M /dev/zero > big && sync -f big", "No space left")
 
 
+def test_fil_6_what_a_link_in_the_list_showed_is_restored_after_the_session(serving, data):
+    """No link leads to its real_path."""
+    uid = harness.USER_UID
+    make(data / "there", uid=uid)
+    (data / "link").symlink_to("there")
+    server = serving(uid, data / "link")
+    rules = server.dir / "policies/rules.yaml"
+    rules.write_text(rules.read_text().replace(f"{data}/kept/**", f"{data}/link/**"))
+    server.stop()
+    server.start()
+    s = server.session()
+    a = s.script(f"echo x > {data}/link/f; rm {data}/link/f")
+    (kept,) = events(a, type="file_soft_deleted")
+    assert (kept["path"], kept["real_path"]) == (f"{data}/link/f", f"{data}/there/f")
+    s.destroy()
+    done = server.cli("trash", "restore", kept["operation"]["to"].removeprefix("trash/"))
+    assert done.returncode == 0 and (data / "there/f").read_text() == "x\n", done
+
+
 @pytest.fixture
 def asked_about(monkeypatch, data):
     """The policy of the approver's tests names the directory."""
