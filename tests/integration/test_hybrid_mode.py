@@ -150,6 +150,16 @@ def test_fil_8_nothing_is_recorded_twice(hybrid, project):
     ])  # fmt: skip
 
 
+def test_fil_8_opens_that_are_not_recorded_take_no_bytes_away(hybrid, project):
+    """They get the counters of recorded files that were closed before."""
+    s = hybrid().session(workspace=str(project))
+    act = "for i in range(300): open(f'f{i}', 'w').write('x' * 5); [open('/etc/passwd').close() for _ in range(3)]"
+    a = s.exec("python3", "-c", act)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    written = {e["path"]: e["operation"]["bytes"] for e in s.history(type="file_write", command_id=a["command_id"])}
+    assert written == {f"/workspace/f{i}": 5 for i in range(300)}
+
+
 def test_fil_8_no_way_around(hybrid, project):
     """The directory beneath the mount is reached by no other path, name or link."""
     (project / "a/b/secrets").mkdir(parents=True)
