@@ -218,14 +218,16 @@ static void settle(struct recorded_calls *c, const struct recorded_call *r)
 		opened_files_add(c->opened, call, &q, r->path);
 }
 
-/* The host may have moved a directory that is served in the workspace: its path is another one. */
+/* The host may have moved a directory that is served in the workspace, and another one may be at
+ * its path: an open knows. The name of the directory itself is one of the directory above it. */
 static bool is_served(const struct recorded_calls *c, const struct recorded_call *r)
 {
 	const struct file_place *p = r->path[0] == '/' ? file_view_find(&c->view, r->path) : NULL;
+	const bool names = changes(r->call) && recorded_kind(r->call).link_self;
 
-	if (r->call->dev != 0 && r->call->dev == c->served_dev)
-		return true;
-	return p != NULL && p->rest == HOLDER_SERVER;
+	if (r->call->dev != 0 && c->served_dev != 0)
+		return r->call->dev == c->served_dev;
+	return p != NULL && p->rest == HOLDER_SERVER && !(names && strcmp(r->path, p->path) == 0);
 }
 
 void recorded_calls_answered(struct recorded_calls *c, uint32_t tid, int result)

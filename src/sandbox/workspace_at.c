@@ -210,6 +210,13 @@ static void add_served_way(struct other_ways *w, char *const served[2], const st
 static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
 		    struct other_ways *out, struct err *err)
 {
+	const size_t disk = (size_t)(t->at - t->origin);
+	/* A tree that is served may have the workspace in it: what is in both is the workspace's */
+	const char *own = strcmp(t->canonical, WORKSPACE) != 0 && p->backing != NULL &&
+					  strncmp(p->backing, t->origin, disk) == 0 &&
+					  path_within(p->backing + disk, t->at)
+				  ? p->backing + disk
+				  : NULL;
 	cleanup_buf struct buf text = {0};
 	struct mnt_line line;
 	char *next;
@@ -218,8 +225,9 @@ static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
 	if (r < 0)
 		return r;
 	for (next = text.data; mnt_next(&next, &line);)
-		if (strlen(line.dev) + 1 == (size_t)(t->at - t->origin) &&
-		    strncmp(line.dev, t->origin, strlen(line.dev)) == 0)
+		if (strlen(line.dev) + 1 == disk &&
+		    strncmp(line.dev, t->origin, strlen(line.dev)) == 0 &&
+		    (own == NULL || !path_within(line.root, own)))
 			add_way(out, &line, t);
 	for (size_t i = 0; i + 1 < p->served.n; i += 2)
 		if (!path_within(p->served.v[i], WORKSPACE))

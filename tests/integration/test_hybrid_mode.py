@@ -160,6 +160,23 @@ def test_fil_8_opens_that_are_not_recorded_take_no_bytes_away(hybrid, project):
     assert written == {f"/workspace/f{i}": 5 for i in range(300)}
 
 
+def test_fil_8_what_takes_the_place_of_a_moved_directory_is_recorded(hybrid, project):
+    s = hybrid().session(workspace=str(project))
+    a = s.script("mv secrets elsewhere")
+    assert [(e["path"], e["operation"]["error"]) for e in events(a, type="file_rename")] == [
+        ("/workspace/secrets", "EBUSY")
+    ]
+    os.rename(project / "secrets", project / "moved")
+    a = s.script("mkdir secrets; echo x > secrets/new; cat secrets/new; echo x > moved/a")
+    assert a["result"]["exit_code"] == 0, a["result"]
+    assert [e["path"] for e in events(a, type="dir_create")] == ["/workspace/secrets"]
+    assert sorted(e["path"] for e in events(a, type="file_create")) == [
+        "/workspace/secrets/a",
+        "/workspace/secrets/new",
+    ]
+    assert events(a, type="file_read", path="/workspace/secrets/new")
+
+
 def test_fil_8_no_way_around(hybrid, project):
     """The directory beneath the mount is reached by no other path, name or link."""
     (project / "a/b/secrets").mkdir(parents=True)
@@ -232,6 +249,19 @@ def test_fil_8_a_mount_of_the_machine_in_the_workspace_is_no_way_around(hybrid, 
     finally:
         for _, at in reversed(mounts):
             subprocess.run(["umount", at], check=True)
+
+
+@pytest.mark.parametrize("at", ["both", "workspace", "real"])
+def test_fil_8_a_workspace_in_an_enforced_directory_stays_a_mount(hybrid, project, at):
+    top = project.parent
+    monitoring = {**PRINTED, "hybrid": {"fuse_enforce": ["/workspace/secrets", str(top)]}}
+    lists = {"monitored_paths": ["/workspace", str(top)]}
+    s = hybrid(monitoring, filesystem=lists, sandbox={"workspace_at": at}).session(workspace=str(project))
+    for name in [project] if at == "real" else ["/workspace", project]:
+        fails(s, f"cat {name}/secrets/key", "Permission denied")
+        assert s.out(f"cd {name}; cat plain; stat -f -c %T . | grep -c fuse || true") == "plain\n0\n", name
+    a = s.script(f"echo x > {top}/beside; echo x > {project}/made")
+    assert sorted(e["path"] for e in events(a, type="file_create")) == [f"{top}/beside", "/workspace/made"]
 
 
 def test_fil_8_a_directory_that_is_missing_is_refused(hybrid, project):
