@@ -141,7 +141,7 @@ static int open_point(const struct inside *in, const char *path, int *at, struct
 	const char *place = place_of(path, sandbox_places + 1);
 	int r;
 
-	if (in_list(&in->plan, path) || path_within(path, WORKSPACE))
+	if (in_list(&in->plan, path))
 		r = inside_hold_above(&in->plan, path, err);
 	else if (place != NULL)
 		r = make_holder(in, place, path, err);
@@ -283,7 +283,9 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 	}
 	if (stat(w->path, &st) < 0 || st.st_dev != w->dev || st.st_ino != w->ino)
 		return 0;
-	r = open_point(in, w->path, &at, err);
+	r = path_within(w->path, WORKSPACE) ? inside_hold_above(&in->plan, w->path, err) : 0;
+	if (r == 0)
+		r = open_point(in, w->path, &at, err);
 	if (r == 0)
 		r = mnt_clone(AT_FDCWD,
 			      !block		    ? w->canonical
