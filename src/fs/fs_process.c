@@ -98,7 +98,7 @@ static void on_news(void *arg)
 }
 
 /* init does not mount over paths of the workspace: see inside_covers. */
-static void add_covers(struct file_server *s)
+static int add_covers(struct file_server *s, struct err *err)
 {
 	const struct {
 		const struct strv *from;
@@ -113,6 +113,7 @@ static void add_covers(struct file_server *s)
 		for (size_t k = 0; k < lists[i].from->n; k++)
 			if (sandbox_serves(&s->plan, lists[i].from->v[k]))
 				strv_add(lists[i].to, lists[i].from->v[k]);
+	return sandbox_doubles(&s->plan, s->assignment.real, &s->watch.blocked, err);
 }
 
 /* ---- the mount ---- */
@@ -276,7 +277,6 @@ static int begin(struct process_self *p, struct err *err)
 	struct err answer = {0};
 
 	s->self = p;
-	add_covers(s);
 	gate_name_workspace(p->gate, s->assignment.real);
 	s->watch.gate = p->gate;
 	s->watch.actor = find_actor;
@@ -290,7 +290,7 @@ static int begin(struct process_self *p, struct err *err)
 	s->watch.asker = &p->asker;
 	s->watch.granted = granted;
 	s->watch.arg = s;
-	if (start(p, &mount, &answer) < 0 && answer.code == E_OK)
+	if ((add_covers(s, &answer) < 0 || start(p, &mount, &answer) < 0) && answer.code == E_OK)
 		answer.code = E_INTERNAL;
 	if (fdio_send(p->args.link_fd, &answer, sizeof(answer), &mount, mount != -1) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "the warden does not listen");
@@ -429,6 +429,8 @@ static int receive_trees(struct file_server *s, int link, struct err *err)
 		const char *shown = s->plan.served.v[2 * i];
 		char *real = path_swap(shown, WORKSPACE_CANONICAL, s->assignment.real);
 
+		if (real == NULL) /* a link in a list is shown as a directory */
+			real = realpath(shown, NULL);
 		s->tree[i] = (struct fs_tree){s->trees.fd[i], shown, real != NULL ? real : shown};
 	}
 	return r;

@@ -66,10 +66,12 @@ void opened_files_add(struct opened_files *o, const struct file_call *call,
 
 	if (*at != NULL && (*at)->opens == call->before.opens)
 		report(o, *at, &call->before, call->exact != 0);
+	free(take(*at));
+	if (path == NULL)
+		return;
 	f = mem_alloc(sizeof(*f) + strlen(path) + 1);
 	*f = (struct opened_file){.who = *who, .opens = call->before.opens + 1};
 	strcpy(f->path, path);
-	free(*at);
 	*at = f;
 }
 

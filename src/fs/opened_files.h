@@ -24,7 +24,7 @@ typedef void opened_report_fn(void *arg, const struct opened_report *r);
 struct opened_files *opened_files_new(const struct file_slot *slots, opened_report_fn *fn,
 				      void *arg);
 void opened_files_free(struct opened_files *o); /* NULL is fine */
-/* A recorded open. Reports the file that had its slot before. */
+/* An open. Reports the file that had its slot before. path NULL: it is not recorded itself. */
 void opened_files_add(struct opened_files *o, const struct file_call *call,
 		      const struct actor_query *who, const char *path);
 /* Reports all files. */

@@ -218,14 +218,16 @@ static void settle(struct recorded_calls *c, const struct recorded_call *r)
 		opened_files_add(c->opened, call, &q, r->path);
 }
 
-/* The host may have moved a directory that is served in the workspace: its path is another one. */
+/* The host may have moved a directory that is served in the workspace, and another one may be at
+ * its path: an open knows. The name of the directory itself is one of the directory above it. */
 static bool is_served(const struct recorded_calls *c, const struct recorded_call *r)
 {
 	const struct file_place *p = r->path[0] == '/' ? file_view_find(&c->view, r->path) : NULL;
+	const bool names = changes(r->call) && recorded_kind(r->call).link_self;
 
-	if (r->call->dev != 0 && r->call->dev == c->served_dev)
-		return true;
-	return p != NULL && p->rest == HOLDER_SERVER;
+	if (r->call->dev != 0 && c->served_dev != 0)
+		return r->call->dev == c->served_dev;
+	return p != NULL && p->rest == HOLDER_SERVER && !(names && strcmp(r->path, p->path) == 0);
 }
 
 void recorded_calls_answered(struct recorded_calls *c, uint32_t tid, int result)
@@ -275,6 +277,18 @@ static bool may_be_held(const struct recorded_calls *c, const struct recorded_ca
 	return may;
 }
 
+/* By the kernel's own links (/proc/self/fd/N) it may have led anywhere. In /proc itself no such
+ * call succeeds. */
+static bool led_anywhere(const struct recorded_call *r)
+{
+	const char *const paths[] = {r->path, r->call->operation != FILE_SYMLINK ? r->to : NULL};
+	bool led = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(paths) && paths[i] != NULL; i++)
+		led |= path_within(paths[i], "/proc") || path_within(paths[i], "/dev/fd");
+	return led && r->call->result >= 0 && r->call->path_source == FILE_PATH_ARGUMENT;
+}
+
 static void on_record(const void *record, size_t len, void *arg)
 {
 	struct recorded_calls *c = arg;
@@ -293,9 +307,12 @@ static void on_record(const void *record, size_t len, void *arg)
 		wanted = wanted && !was_answered(c, r.call) && !may_be_held(c, &r);
 	else if (!wanted)
 		wanted = listed(&c->setup.plan->recorded_paths, &r) ||
-			 (c->setup.plan->recorded_paths.n > 0 && recorded_call_unknown(&r));
+			 (c->setup.plan->recorded_paths.n > 0 &&
+			  (recorded_call_unknown(&r) || led_anywhere(&r)));
 	if (wanted)
 		settle(c, &r);
+	else if (r.call->slot != 0 && c->opened != NULL)
+		opened_files_add(c->opened, r.call, NULL, NULL);
 	recorded_call_done(&r);
 }
 

@@ -35,6 +35,8 @@ struct call_kind recorded_kind(const struct file_call *call)
 {
 	struct call_kind kind = kinds[call->operation];
 
+	if (call->operation == FILE_OPEN && (call->flags & O_TMPFILE) == O_TMPFILE)
+		return (struct call_kind){OP_FILE_create, EVENT_file_create, false};
 	if (call->operation == FILE_OPEN && call->flags & O_DIRECTORY)
 		return (struct call_kind){OP_FILE_list, EVENT_dir_list, false};
 	if (call->operation == FILE_OPEN && call->created)

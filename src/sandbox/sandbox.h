@@ -160,6 +160,10 @@ int sandbox_serve(struct sandbox_plan *plan, int workspace, struct sandbox_trees
 		  struct sandbox_trees *out, struct err *err);
 /* Whether a canonical path is in one of these directories. */
 bool sandbox_serves(const struct sandbox_plan *plan, const char *path);
+/* Adds the paths at which a mount of the machine shows a part of one of these directories in
+ * another one, which would be a second name of its files. workspace: its real path. */
+int sandbox_doubles(const struct sandbox_plan *plan, const char *workspace, struct strv *out,
+		    struct err *err);
 
 /* Homes that outlive their sessions. The key is who may find what a session leaves there. */
 #define HOME_NAME 33

@@ -190,6 +190,61 @@ int sandbox_serve(struct sandbox_plan *plan, int workspace, struct sandbox_trees
 	return r;
 }
 
+/* ---- mounts of the machine in trees ---- */
+
+/* The path of an origin (mnt_origin) if it is on the disk of the mount, or NULL. */
+static const char *on_disk(const char *origin, const struct mnt_line *line)
+{
+	const size_t len = strlen(line->dev);
+
+	return strncmp(origin, line->dev, len) == 0 && origin[len] == ' ' ? origin + len + 1 : NULL;
+}
+
+/* Where the mount shows a part of tree `of` in tree `in`, which has this real path. Wherever the
+ * root of the first tree is, it is known (NODE_ALIAS). */
+static void add_double(const struct sandbox_plan *p, const struct mnt_line *line, size_t in,
+		       size_t of, const char *real, struct strv *out)
+{
+	const char *to = on_disk(p->served.v[2 * of + 1], line);
+	const char *own = on_disk(p->served.v[2 * in + 1], line);
+	cleanup_free char *path = NULL, *name = NULL;
+
+	/* the workspace in another tree: what is in both is the workspace's */
+	if (to == NULL || strcmp(line->point, real) == 0 ||
+	    (own != NULL && path_within(line->root, own) && path_within(own, to)))
+		return;
+	if (path_within(line->root, to) && strcmp(line->root, to) != 0)
+		path = mem_strdup(line->point);
+	else if (of != 0)
+		path = path_swap(to, line->root, line->point);
+	name = path != NULL ? path_swap(path, real, p->served.v[2 * in]) : NULL;
+	if (name != NULL)
+		strv_add(out, name);
+}
+
+int sandbox_doubles(const struct sandbox_plan *plan, const char *workspace, struct strv *out,
+		    struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	char real[PATH_MAX], *next;
+	struct mnt_line line;
+	int r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, err);
+
+	for (next = text.data; r == 0 && mnt_next(&next, &line);)
+		for (size_t in = 0; 2 * in < plan->served.n; in++) {
+			const char *path = plan->served.v[2 * in];
+			cleanup_free char *own = path_swap(path, WORKSPACE, workspace);
+
+			if (own == NULL && realpath(path, real) == NULL)
+				snprintf(real, sizeof(real), "%s", path);
+			for (size_t of = 0; 2 * of < plan->served.n; of++)
+				if (of != in)
+					add_double(plan, &line, in, of, own != NULL ? own : real,
+						   out);
+		}
+	return r;
+}
+
 /* ---- inside ---- */
 
 static int clone_all(struct inside *in, int mount, struct err *err)

@@ -210,6 +210,13 @@ static void add_served_way(struct other_ways *w, char *const served[2], const st
 static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
 		    struct other_ways *out, struct err *err)
 {
+	const size_t disk = (size_t)(t->at - t->origin);
+	/* A tree that is served may have the workspace in it: what is in both is the workspace's */
+	const char *own = strcmp(t->canonical, WORKSPACE) != 0 && p->backing != NULL &&
+					  strncmp(p->backing, t->origin, disk) == 0 &&
+					  path_within(p->backing + disk, t->at)
+				  ? p->backing + disk
+				  : NULL;
 	cleanup_buf struct buf text = {0};
 	struct mnt_line line;
 	char *next;
@@ -218,13 +225,30 @@ static int add_ways(const struct sandbox_plan *p, const struct way_target *t,
 	if (r < 0)
 		return r;
 	for (next = text.data; mnt_next(&next, &line);)
-		if (strlen(line.dev) + 1 == (size_t)(t->at - t->origin) &&
-		    strncmp(line.dev, t->origin, strlen(line.dev)) == 0)
+		if (strlen(line.dev) + 1 == disk &&
+		    strncmp(line.dev, t->origin, strlen(line.dev)) == 0 &&
+		    (own == NULL || !path_within(line.root, own)))
 			add_way(out, &line, t);
 	for (size_t i = 0; i + 1 < p->served.n; i += 2)
 		if (!path_within(p->served.v[i], WORKSPACE))
 			add_served_way(out, p->served.v + i, t);
 	return 0;
+}
+
+/* Those of trees that are served; below: also of those in the workspace. */
+static int find_served_ways(const struct sandbox_plan *p, bool below, struct other_ways *out,
+			    struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i + 1 < p->served.n; i += 2) {
+		const char *path = p->served.v[i], *origin = p->served.v[i + 1];
+		const char *space = strchr(origin, ' ');
+
+		if (space != NULL && (below || !path_within(path, WORKSPACE)))
+			r = add_ways(p, &(struct way_target){path, origin, space + 1}, out, err);
+	}
+	return r;
 }
 
 /* Before the workspace is mounted. */
@@ -239,15 +263,7 @@ static int find_ways(const struct sandbox_plan *p, struct other_ways *out, struc
 		return err_set(err, E_ENFORCEMENT, p->real_path,
 			       "the mount of %s has no path in the server's view", p->real_path);
 	r = add_ways(p, &(struct way_target){WORKSPACE, p->backing, space + 1}, out, err);
-	for (size_t i = 0; r == 0 && i + 1 < p->served.n; i += 2) {
-		space = strchr(p->served.v[i + 1], ' ');
-		if (space != NULL && !path_within(p->served.v[i], WORKSPACE))
-			r = add_ways(
-				p,
-				&(struct way_target){p->served.v[i], p->served.v[i + 1], space + 1},
-				out, err);
-	}
-	return r;
+	return r < 0 ? r : find_served_ways(p, false, out, err);
 }
 
 /* Covers a way that is still visible with the same part of the tree. */
@@ -267,7 +283,9 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 	}
 	if (stat(w->path, &st) < 0 || st.st_dev != w->dev || st.st_ino != w->ino)
 		return 0;
-	r = open_point(in, w->path, &at, err);
+	r = path_within(w->path, WORKSPACE) ? inside_hold_above(&in->plan, w->path, err) : 0;
+	if (r == 0)
+		r = open_point(in, w->path, &at, err);
 	if (r == 0)
 		r = mnt_clone(AT_FDCWD,
 			      !block		    ? w->canonical
@@ -280,6 +298,36 @@ static int cover_way(struct inside *in, const struct other_way *w, struct err *e
 		r = mnt_cover(tree, at, w->path, err);
 	if (r == 0 && !block)
 		record(in, w->path, w->canonical);
+	return r;
+}
+
+static int cover_ways(struct inside *in, const struct other_ways *ways, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ways->n; i++)
+		r = cover_way(in, &ways->way[i], err);
+	return r;
+}
+
+static void ways_done(struct other_ways *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		free(w->way[i].path);
+		free(w->way[i].canonical);
+	}
+	free(w->way);
+}
+
+/* Mounts of the machine in a workspace that is not served. */
+static int cover_ways_below(struct inside *in, struct err *err)
+{
+	struct other_ways ways = {0};
+	int r = find_served_ways(&in->plan, true, &ways, err);
+
+	if (r == 0)
+		r = cover_ways(in, &ways, err);
+	ways_done(&ways);
 	return r;
 }
 
@@ -296,8 +344,10 @@ static int place(struct inside *in, int at, const struct other_ways *ways, struc
 		r = inside_served(in, true, err);
 	if (r == 0)
 		r = inside_covers(in, err);
-	for (size_t i = 0; r == 0 && i < ways->n; i++)
-		r = cover_way(in, &ways->way[i], err);
+	if (r == 0 && !sandbox_serves(&in->plan, WORKSPACE))
+		r = cover_ways_below(in, err);
+	if (r == 0)
+		r = cover_ways(in, ways, err);
 	if (r < 0 || at == -1)
 		return r;
 	if (!both)
@@ -324,10 +374,6 @@ int inside_workspace(struct inside *in, struct err *err)
 		r = open_point(in, real, &at, err);
 	if (r == 0)
 		r = place(in, at, &ways, err);
-	for (size_t i = 0; i < ways.n; i++) {
-		free(ways.way[i].path);
-		free(ways.way[i].canonical);
-	}
-	free(ways.way);
+	ways_done(&ways);
 	return r;
 }

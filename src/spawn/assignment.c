@@ -240,8 +240,8 @@ static bool await(const struct process_args *a)
 			ended = true;
 			pfd[2].fd = -1;
 		}
-		/* Who waits for this sandbox sends the assignment meanwhile, and gets the reason as
-		 * its answer. */
+		/* A session for which this sandbox was made sends the assignment meanwhile, and
+		 * gets the reason as its answer. */
 		if (ended && prepared)
 			_exit(FAILURE);
 		if (pfd[1].revents == 0)

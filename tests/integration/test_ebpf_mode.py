@@ -108,6 +108,40 @@ def test_fil_8_bytes_are_exact_or_absent(ebpf):
     assert [e["operation"] for e in operations(a, type="file_write")] == [{"mapped": True}]
 
 
+def test_fil_8_a_file_without_a_name_is_made_and_not_listed(ebpf):
+    s = ebpf.session()
+    a = s.exec("python3", "-c", "import os; os.write(os.open('.', os.O_TMPFILE | os.O_RDWR), b'abc')")
+    assert a["result"]["exit_code"] == 0, a["result"]
+    made = [(e["type"], e.get("operation", {}).get("bytes")) for e in operations(a) if "/#" in e["path"]]
+    assert made == [("file_create", None), ("file_write", 3)]
+
+
+LINKS = """
+import os
+os.mkdir('d')
+for n in range(4):
+    open(f'd/{n}', 'w').close()
+at = f"/proc/self/fd/{os.open('d', os.O_PATH)}"
+os.unlink('/proc/self/cwd/d/0'); os.rename(f'{at}/1', f'{at}/5'); os.chmod(f"/dev/fd/{os.open('d/2', os.O_PATH)}", 0o600)
+os.truncate(f'/proc/thread-self/root{os.getcwd()}/d/3', 7); os.rename(f'{at}/5', 'out'); os.mkdir(f'/proc/{os.getpid()}/cwd/e')
+try:
+    os.unlink('/proc/self/nothing')
+except OSError:
+    pass
+"""
+
+
+def test_fil_8_links_of_the_kernel_hide_no_change(ebpf):
+    s = ebpf.session()
+    a = s.exec("python3", "-c", LINKS)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    found = [e for e in operations(a) if e["path"].startswith(("/proc/", "/dev/fd/"))]
+    kinds = ["file_delete", "file_rename", "file_chmod", "file_truncate", "file_rename", "dir_create"]
+    assert [e["type"] for e in found] == kinds, found
+    assert {e["metadata"]["path_source"] for e in found} == {"argument"}
+    assert found[4]["operation"]["to"] == "/workspace/out"
+
+
 def test_exe_2_the_failed_operation_is_the_error(ebpf):
     s = ebpf.session()
     (s.workspace / "missing-backup.txt").write_text("x")

@@ -150,6 +150,33 @@ def test_fil_8_nothing_is_recorded_twice(hybrid, project):
     ])  # fmt: skip
 
 
+def test_fil_8_opens_that_are_not_recorded_take_no_bytes_away(hybrid, project):
+    """They get the counters of recorded files that were closed before."""
+    s = hybrid().session(workspace=str(project))
+    act = "for i in range(300): open(f'f{i}', 'w').write('x' * 5); [open('/etc/passwd').close() for _ in range(3)]"
+    a = s.exec("python3", "-c", act)
+    assert a["result"]["exit_code"] == 0, a["result"]
+    written = {e["path"]: e["operation"]["bytes"] for e in s.history(type="file_write", command_id=a["command_id"])}
+    assert written == {f"/workspace/f{i}": 5 for i in range(300)}
+
+
+def test_fil_8_what_takes_the_place_of_a_moved_directory_is_recorded(hybrid, project):
+    s = hybrid().session(workspace=str(project))
+    a = s.script("mv secrets elsewhere")
+    assert [(e["path"], e["operation"]["error"]) for e in events(a, type="file_rename")] == [
+        ("/workspace/secrets", "EBUSY")
+    ]
+    os.rename(project / "secrets", project / "moved")
+    a = s.script("mkdir secrets; echo x > secrets/new; cat secrets/new; echo x > moved/a")
+    assert a["result"]["exit_code"] == 0, a["result"]
+    assert [e["path"] for e in events(a, type="dir_create")] == ["/workspace/secrets"]
+    assert sorted(e["path"] for e in events(a, type="file_create")) == [
+        "/workspace/secrets/a",
+        "/workspace/secrets/new",
+    ]
+    assert events(a, type="file_read", path="/workspace/secrets/new")
+
+
 def test_fil_8_no_way_around(hybrid, project):
     """The directory beneath the mount is reached by no other path, name or link."""
     (project / "a/b/secrets").mkdir(parents=True)
@@ -186,6 +213,55 @@ def test_fil_8_no_way_around(hybrid, project):
         assert [e["path"] for e in events(a, type="file_create")] == ["/workspace/a/b/secrets/new"]
     finally:
         subprocess.run(["umount", bound], check=True)
+
+
+def test_fil_8_a_mount_of_the_machine_in_the_workspace_is_no_way_around(hybrid, project):
+    """It shows a directory that is enforced, a part of one, or what is above one."""
+    data = project.parent / "data"
+    listed = project.parent / "listed"
+    for d in (data, listed, *(project / name for name in ("same", "part", "data", "up"))):
+        d.mkdir()
+    (data / "key").write_text("data\n")
+    (project / "secrets/sub/key").write_text("deep\n")
+    mounts = [
+        (project / "secrets", project / "same"), (project / "secrets/sub", project / "part"), (data, project / "data"),
+        (project.parent, project / "up"), (project, listed),
+    ]  # fmt: skip
+    for source, at in mounts:
+        subprocess.run(["mount", "--bind", source, at], check=True)
+    try:
+        monitoring = {**PRINTED, "hybrid": {"fuse_enforce": ["/workspace/secrets", str(data)]}}
+        lists = {"passthrough_paths": [str(listed)], "monitored_paths": ["/workspace", str(data)]}
+        server = hybrid(monitoring, start=False, filesystem=lists)
+        rules = server.dir / "policies/rules.yaml"
+        paths = f'"/workspace/secrets/**/key", "{data}/key", "/workspace/secrets/key"'
+        rules.write_text(RULES.replace('"/workspace/secrets/key"', paths))
+        s = server.start().session(workspace=str(project))
+        for top in ("/workspace", project, listed):
+            for path in ("same/key", "part/key", "data/key", "secrets/key", "secrets/sub/key"):
+                fails(s, f"cat {top}/{path}", "Permission denied")
+        for path in ("up/ws/secrets/key", "up/data/key"):
+            fails(s, f"cat {path}", "Permission denied")
+        a = s.script("echo x > same/made; cat same/other")
+        assert [e["path"] for e in events(a, type="file_create")] == ["/workspace/secrets/made"]
+        for path in ("same", "part", "data", "up/ws", "up/ws/secrets"):
+            assert s.script(f"mv {path} elsewhere")["result"]["exit_code"] != 0, path
+    finally:
+        for _, at in reversed(mounts):
+            subprocess.run(["umount", at], check=True)
+
+
+@pytest.mark.parametrize("at", ["both", "workspace", "real"])
+def test_fil_8_a_workspace_in_an_enforced_directory_stays_a_mount(hybrid, project, at):
+    top = project.parent
+    monitoring = {**PRINTED, "hybrid": {"fuse_enforce": ["/workspace/secrets", str(top)]}}
+    lists = {"monitored_paths": ["/workspace", str(top)]}
+    s = hybrid(monitoring, filesystem=lists, sandbox={"workspace_at": at}).session(workspace=str(project))
+    for name in [project] if at == "real" else ["/workspace", project]:
+        fails(s, f"cat {name}/secrets/key", "Permission denied")
+        assert s.out(f"cd {name}; cat plain; stat -f -c %T . | grep -c fuse || true") == "plain\n0\n", name
+    a = s.script(f"echo x > {top}/beside; echo x > {project}/made")
+    assert sorted(e["path"] for e in events(a, type="file_create")) == [f"{top}/beside", "/workspace/made"]
 
 
 def test_fil_8_a_directory_that_is_missing_is_refused(hybrid, project):

@@ -229,6 +229,35 @@ def test_fil_6_the_workspace_below_a_monitored_path(serving, data, uid, at):
 
 
 @USERS
+def test_fil_6_a_mount_of_the_machine_gives_no_second_name(serving, data, uid):
+    """What it shows of one tree in another one would be decided by other rules."""
+    one, two, project = (make(data / name, uid=uid) for name in ("one", "two", "top/ws"))
+    for path, text in (
+        (one / "d/key", "key\n"), (one / "here", None), (one / "beside", None), (two / "d", None), (two / "own", None),
+        (two / "f", None), (project / "sub/secret", "secret\n"), (project / "d", None), (project / "again", None),
+    ):  # fmt: skip
+        make(path.parent, uid=uid)
+        make(path, text, uid)
+    make(two / "file", "", uid)
+    make(two / "own/f", "f\n", uid)
+    for source, at in (
+        (project / "sub", one / "here"), (one / "d", two / "d"), (one / "d/key", two / "file"), (one, project / "d"),
+        (two / "own", two / "f"), (project / "sub", project / "again"), (project, one / "beside"),
+    ):  # fmt: skip
+        subprocess.run(["mount", "--bind", source, at], check=True)
+    s = serving(uid, one, two).session(workspace=str(project))
+    for path in (one / "here/secret", two / "d/key", two / "file", "d/d/key", one / "d/key"):
+        fails(s, f"cat {path}", "Permission denied")
+    a = s.script(f"ls {two}/d")
+    (denied,) = events(a, "blocked_operations")
+    assert (denied["path"], denied["policy"]["rule"]) == (f"{two}/d", "filesystem.blocked_paths")
+    # mounts within a tree, and the workspace's own root, are known by their names
+    assert s.out(f"cat {two}/f/f again/secret {one}/beside/sub/secret") == "f\nsecret\nsecret\n"
+    (opened,) = events(s.script(f"cat {one}/beside/sub/secret"), type="file_open")
+    assert opened["path"] == "/workspace/sub/secret"
+
+
+@USERS
 def test_fil_6_a_dead_file_server_leaves_no_mount(serving, data, uid):
     server = serving(uid)
     s = server.session()
@@ -280,6 +309,25 @@ def test_fil_6_the_trash_and_the_space_are_one(serving, data, uid):
     s = server.session(resource_limits={"max_disk_mb": 8})
     assert s.script(f"head -c 6M /dev/zero > {data}/big; sync -f {data}/big")["result"]["exit_code"] == 0
     fails(s, "head -c 6M /dev/zero > big && sync -f big", "No space left")
+
+
+def test_fil_6_what_a_link_in_the_list_showed_is_restored_after_the_session(serving, data):
+    """No link leads to its real_path."""
+    uid = harness.USER_UID
+    make(data / "there", uid=uid)
+    (data / "link").symlink_to("there")
+    server = serving(uid, data / "link")
+    rules = server.dir / "policies/rules.yaml"
+    rules.write_text(rules.read_text().replace(f"{data}/kept/**", f"{data}/link/**"))
+    server.stop()
+    server.start()
+    s = server.session()
+    a = s.script(f"echo x > {data}/link/f; rm {data}/link/f")
+    (kept,) = events(a, type="file_soft_deleted")
+    assert (kept["path"], kept["real_path"]) == (f"{data}/link/f", f"{data}/there/f")
+    s.destroy()
+    done = server.cli("trash", "restore", kept["operation"]["to"].removeprefix("trash/"))
+    assert done.returncode == 0 and (data / "there/f").read_text() == "x\n", done
 
 
 @pytest.fixture
