@@ -81,6 +81,11 @@ struct warden {
 	/* of a process, as in its process_ready */
 	bool sees_refusals, records;
 	struct session_place place;
+	struct served_mounts {
+		int list_fd, changes_fd; /* -1: none */
+		int n;			 /* mounts of the file server */
+		struct watch *changed;
+	} mounts;
 	/* from hello */
 	struct warden_hello settings;
 	bool settled; /* a first hello was taken: memory is set up */
@@ -117,6 +122,11 @@ void server_link_close(struct warden *w);
 bool server_link_flush(struct warden *w);
 /* The session can enter the directory. The loop waits, but not long. */
 bool warden_may_enter(struct warden *w, const char *cwd);
+
+/* ---- served_mounts.c ---- */
+
+/* The session fails when a mount of its file server goes away. */
+int served_mounts_watch(struct warden *w, struct err *err);
 
 /* ---- processes.c ---- */
 

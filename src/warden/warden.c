@@ -414,7 +414,7 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 		gate_name_workspace(cs->gate, w->place.names.real);
 	if (place_may_hang(&w->place))
 		cs->walker = walker_new(own_thread, disown_thread, cs->actors);
-	if (open_execs(w, ready, m, &err) < 0) {
+	if (open_execs(w, ready, m, &err) < 0 || served_mounts_watch(w, &err) < 0) {
 		fail_policy(w, &err);
 		return;
 	}
@@ -482,6 +482,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 			     .end_fd = -1,
 			     .wake_fd = -1,
 			     .init_pidfd = -1,
+			     .mounts = {-1, -1, 0, NULL},
 			     .place = SESSION_PLACE_NONE,
 			     .loop = loop_new(turn, w)};
 	if (w->loop == NULL)
@@ -533,9 +534,10 @@ static void close_warden(struct warden *w)
 {
 	struct watch *const watches[] = {w->woken,    w->execs_again, w->approvals_due,
 					 w->deadline, w->init_gone,   w->retry,
-					 w->grace,    w->suspicion};
-	int fds[] = {w->wake_fd, w->init_pidfd, w->end_fd, w->commands.root_fd,
-		     w->commands.null_fd};
+					 w->grace,    w->suspicion,   w->mounts.changed};
+	int fds[] = {w->wake_fd,	  w->init_pidfd,       w->end_fd,
+		     w->commands.root_fd, w->commands.null_fd, w->mounts.changes_fd,
+		     w->mounts.list_fd};
 
 	server_link_close(w); /* first: a process that waits for the session sees the end here */
 	run_free(&w->commands, true);

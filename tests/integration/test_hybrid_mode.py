@@ -264,6 +264,21 @@ def test_fil_8_a_workspace_in_an_enforced_directory_stays_a_mount(hybrid, projec
     assert sorted(e["path"] for e in events(a, type="file_create")) == [f"{top}/beside", "/workspace/made"]
 
 
+def test_fil_8_a_directory_that_the_person_removes_ends_the_session(hybrid, project):
+    """The kernel takes its mount away; what is made there later would not be decided."""
+    s = hybrid().session(workspace=str(project))
+    fails(s, "cat secrets/key", "Permission denied")
+    shutil.rmtree(project / "plain-dir", ignore_errors=True)
+    (project / "plain-dir").mkdir()
+    (project / "plain-dir").rmdir()
+    assert s.get()["state"] == "ready"  # not by any change beside it
+    shutil.rmtree(project / "secrets")
+    (project / "secrets").mkdir()
+    (project / "secrets/key").write_text("key\n")
+    harness.wait_for(lambda: s.get()["state"] == "failed", "the session has failed", show=s.get)
+    assert "a directory that the file server serves was removed" in s.get()["failure"]
+
+
 def test_fil_8_a_directory_that_is_missing_is_refused(hybrid, project):
     server = hybrid()
     for change in (lambda: shutil.rmtree(project / "secrets"), lambda: (project / "secrets").symlink_to("/tmp"),
