@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory that mount_tree serves at another place, in a mount namespace of its own."""
 
+import atexit
 import ctypes
 import os
 import pickle
@@ -21,6 +22,7 @@ def enable_io_uring():
     if not URING.exists():
         pytest.skip("this kernel has no FUSE over io_uring")
     if URING.read_text().strip() != "Y":
+        atexit.register(URING.write_text, URING.read_text())
         URING.write_text("Y")
 
 
