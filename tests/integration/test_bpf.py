@@ -171,10 +171,18 @@ def test_pol_4_a_program_is_verified_in_every_session(new_server):
     assert [sorted(kind for kind, _ in o) for o in own] == [["map"]] * 3 and len(set.union(*own)) == 3
     assert not set.union(*own) & bpf.held(server.pid)
     # no process of a session holds any of it
-    for pid in harness.descendants_of(server.pid):
-        if harness.program_of(pid) not in ("agentsh-warden", ""):
-            names = [one for one in bpf.held(pid) if harness.status_of(pid)["Name"] != "agentsh-waiting"]
-            assert names == [], (pid, harness.program_of(pid))
+
+    def holders_inside():
+        found = []
+        for pid in harness.descendants_of(server.pid):
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                names = (harness.program_of(pid), harness.status_of(pid)["Name"])
+                if bpf.held(pid) and not {"agentsh-warden", "agentsh-waiting"} & set(names):
+                    found.append((pid, *names))
+        return found
+
+    # the fork that becomes the pool's next sandbox has it for a moment
+    wait_for(lambda: not holders_inside(), "no other process holds it", show=holders_inside)
 
 
 def test_fil_8_a_sessions_file_server_holds_its_own_maps(new_server):
