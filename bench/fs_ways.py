@@ -138,7 +138,10 @@ def refused(config):
     return None
 
 
-HYBRID = {"monitoring": {"mode": "hybrid", "hybrid": {"fuse_enforce": [f"/workspace/{ENFORCED}"]}}}
+HYBRID = {
+    "monitoring": {"mode": "hybrid", "hybrid": {"fuse_enforce": [f"/workspace/{ENFORCED}"]}},
+    "policies": {"default": "observe"},  # the rules of `default` need a file server everywhere
+}
 
 
 def session(**config):
