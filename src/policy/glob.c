@@ -603,6 +603,23 @@ static bool relate_paths(const char *a, bool a_doubles_last, const char *b, bool
 		    split_path(b, b_doubles_last, parts_b), relate_texts, both);
 }
 
+/* A component of a without wildcards is a component of all that b matches, so that b has it. Most
+ * pairs that are compared differ here. */
+static bool lacks_component(const char *a, const char *b)
+{
+	const size_t nb = strlen(b);
+
+	if (strpbrk(b, "[\\") != NULL)
+		return false;
+	for (const char *end; *a != '\0'; a = end + (*end == '/')) {
+		end = strchrnul(a, '/');
+		if (strcspn(a, "*?[\\") >= (size_t)(end - a) &&
+		    memmem(b, nb, a, (size_t)(end - a)) == NULL)
+			return true;
+	}
+	return false;
+}
+
 bool glob_path_covers(const char *a, const char *b)
 {
 	const size_t na = strlen(a), nb = strlen(b);
@@ -611,7 +628,7 @@ bool glob_path_covers(const char *a, const char *b)
 	if ((strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*') ||
 	    (nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*'))
 		return false;
-	return !ends_differ(a, b) &&
+	return !ends_differ(a, b) && !lacks_component(a, b) &&
 	       (relate_paths(a, false, b, true, false) || relate_paths(a, true, b, true, false));
 }
 

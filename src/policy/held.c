@@ -14,6 +14,9 @@
 #include "policy/snapshot.h"
 
 #define PLACES_SHOWN 3
+#define EVERYTHING UINT32_MAX
+#define UNKNOWN UINT64_MAX
+#define KNOWN_OF(p) (2 * (size_t)(p)->head->part[PART_PATTERNS].n)
 
 /* A place by the names that rules have for it. */
 struct target {
@@ -22,6 +25,7 @@ struct target {
 	const struct file_place *place;
 	const char *name; /* canonical */
 	const char *real; /* of rules that do not permit; may be NULL */
+	uint64_t *known;  /* rest_below at this place, two for each pattern; or UNKNOWN */
 	char real_room[POLICY_NAME_MAX];
 };
 
@@ -32,13 +36,17 @@ static void aim(struct target *t, const struct file_place *place)
 	t->real = policy_real_name(t->p, t->name, t->real_room);
 }
 
-/* What is left of the rule's pattern below the place. */
-static uint64_t rest_below(const struct target *t, const struct snapshot_rule *r,
-			   const char *pattern)
+/* What is left of pattern i, which is the rule's, below the place. Each rule is compared with all
+ * earlier ones at each place: without `known` this is most of a session's start. */
+static uint64_t rest_below(const struct target *t, const struct snapshot_rule *r, uint32_t i)
 {
 	const bool other = t->real != NULL && rule_has_host_name(r);
+	const char *pattern = snapshot_pattern(t->p, i);
+	uint64_t *known = &t->known[2 * i + other];
 
-	return glob_rest(pattern, t->name) | (other ? glob_rest(pattern, t->real) : 0);
+	if (*known == UNKNOWN)
+		*known = glob_rest(pattern, t->name) | (other ? glob_rest(pattern, t->real) : 0);
+	return *known;
 }
 
 static bool matches_itself(const struct target *t, const struct snapshot_rule *r,
@@ -60,7 +68,7 @@ static bool takes(const struct target *t, const struct snapshot_rule *r, const c
 				return true;
 			continue;
 		}
-		below = rest_below(t, r, pattern);
+		below = rest_below(t, r, r->subject.at + k);
 		for (unsigned n = 0; n < GLOB_COMPONENTS && below >> n != 0; n++)
 			if ((below >> n & 1) != 0 &&
 			    glob_path_covers(glob_component(pattern, n), rest))
@@ -104,10 +112,11 @@ static uint32_t left_by_earlier(const struct target *t, uint32_t rule, const cha
 	return ops;
 }
 
-/* The operations that a pattern of the rule decides in the place. */
+/* The operations that pattern i of the rule decides in the place; EVERYTHING: of the default. */
 static uint32_t decided(const struct target *t, uint32_t rule, const struct snapshot_rule *r,
-			const char *pattern)
+			uint32_t i)
 {
+	const char *pattern = i == EVERYTHING ? "**" : snapshot_pattern(t->p, i);
 	uint32_t ops = 0;
 	uint64_t below;
 
@@ -115,7 +124,7 @@ static uint32_t decided(const struct target *t, uint32_t rule, const struct snap
 		ops = left_by_earlier(t, rule, NULL, r->bits);
 	if (t->place->alone)
 		return ops;
-	below = rest_below(t, r, pattern);
+	below = i == EVERYTHING ? glob_rest(pattern, t->name) : rest_below(t, r, i);
 	for (unsigned n = 0; n < GLOB_COMPONENTS && below >> n != 0; n++) {
 		const char *rest = glob_component(pattern, n);
 
@@ -125,8 +134,10 @@ static uint32_t decided(const struct target *t, uint32_t rule, const struct snap
 	return ops;
 }
 
-enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
-				  const struct file_view *view, struct strv *places)
+/* known: as in struct target, for each place. */
+static enum policy_held rule_held(const struct policy *p, uint32_t rule,
+				  const struct file_view *view, uint64_t *known,
+				  struct strv *places)
 {
 	const struct snapshot_class *c = &p->head->class[OP_FILE];
 	const bool fallback = rule >= c->rules.n;
@@ -144,10 +155,11 @@ enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
 		uint32_t ops = 0;
 
 		aim(&t, &view->place[i]);
+		t.known = known + i * KNOWN_OF(p);
 		if (fallback)
-			ops = decided(&t, rule, r, "**");
+			ops = decided(&t, rule, r, EVERYTHING);
 		for (uint32_t k = 0; !fallback && k < r->subject.n; k++)
-			ops |= decided(&t, rule, r, snapshot_pattern(p, r->subject.at + k));
+			ops |= decided(&t, rule, r, r->subject.at + k);
 		held |= (ops & ~t.place->open) != 0;
 		if ((ops & t.place->open) == 0)
 			continue;
@@ -156,6 +168,21 @@ enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
 			strv_add_new(places, t.place->path);
 	}
 	return !open ? POLICY_HELD : held ? POLICY_PARTLY_HELD : POLICY_NOT_HELD;
+}
+
+static uint64_t *nothing_known(const struct policy *p, const struct file_view *view)
+{
+	const size_t len = (view->n * KNOWN_OF(p) + 1) * sizeof(uint64_t);
+
+	return memset(mem_alloc(len), 0xff, len);
+}
+
+enum policy_held policy_rule_held(const struct policy *p, uint32_t rule,
+				  const struct file_view *view, struct strv *places)
+{
+	cleanup_free uint64_t *known = nothing_known(p, view);
+
+	return rule_held(p, rule, view, known, places);
 }
 
 const char *policy_rule_name(const struct policy *p, uint32_t rule)
@@ -168,10 +195,11 @@ const char *policy_rule_name(const struct policy *p, uint32_t rule)
 void policy_hold(const struct policy *p, const struct file_view *view, struct policy_holds *out)
 {
 	const uint32_t n = p->head->class[OP_FILE].rules.n;
+	cleanup_free uint64_t *known = nothing_known(p, view);
 
 	*out = (struct policy_holds){.rules = n + 1, .first = n + 1, .first_unheld = n + 1};
 	for (uint32_t i = 0; i <= n; i++) {
-		const enum policy_held held = policy_rule_held(p, i, view, &out->places);
+		const enum policy_held held = rule_held(p, i, view, known, &out->places);
 
 		if (held == POLICY_HELD)
 			continue;
