@@ -27,7 +27,7 @@ JOBS = {
         "python3",
         SMALL_FILES,
         ["site"],
-        "HOME=$PWD env/bin/python -m pip install -q --no-index --no-cache-dir --find-links wheels --target site $(cd wheels && ls)",
+        "HOME=$PWD env/bin/python -m pip install -q --no-index --no-cache-dir --target site wheels/*",
     ),
     "git clone": ("git", SMALL_FILES, ["clone"], "git clone -q file://$PWD/repo.git clone"),
     "cargo build": ("cargo", MIXED, ["crates/target"], "cd crates && cargo build -q --offline"),
