@@ -58,5 +58,5 @@ int served_mounts_watch(struct warden *w, struct err *err)
 	m->changed = watch_readable(w->loop, m->changes_fd, on_change, w);
 	watch_start(m->changed);
 	m->n = count_mounts(m);
-	return 0;
+	return m->n >= 0 ? 0 : err_errno(err, E_ENFORCEMENT, "file_rules", "cannot read %s", path);
 }
